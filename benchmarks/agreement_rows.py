@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
@@ -13,8 +10,8 @@ from numpy.typing import NDArray
 
 from benchmarks.designs import GAMMA, SEED, TAU, C
 from benchmarks.effort import Effort
-from benchmarks.information import check_r
-from benchmarks.measurement import Measurement, Skipped
+from benchmarks.information import run_r
+from benchmarks.measurement import Measurement
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
@@ -38,9 +35,6 @@ def users_of(path: OnePass, replicate: int, count: int) -> NDArray[np.float64]:
 
 def random_scaling_row(effort: Effort) -> list[Measurement]:
     """Largest relative difference of estimate and V, our kernel against SGDinference's sgdi_qr."""
-    program = shutil.which("Rscript")
-    if program is None:
-        raise Skipped("Rscript is not on the PATH")
     n = effort.steps // 10
     path = OnePass(
         PROBLEMS["quantile_regression"](tau=TAU),
@@ -55,11 +49,7 @@ def random_scaling_row(effort: Effort) -> list[Measurement]:
         users = users_of(path, 0, n)
         names = ["y", *(f"x{j}" for j in range(1, users.shape[1]))]
         np.savetxt(file, users, fmt="%.17g", delimiter=",", header=",".join(names), comments="")
-        script = Path(__file__).parent / "agreement.R"
-        words = [program, "--vanilla", str(script), str(file), repr(TAU), repr(GAMMA), repr(C)]
-        ended = subprocess.run(words, capture_output=True, text=True)
-    check_r(ended)
-    theirs = json.loads(ended.stdout)
+        theirs = run_r("agreement.R", file, TAU, GAMMA, C)
     differences = [
         *np.abs(ours.estimate[:, 0] / np.array(theirs["beta"]) - 1.0),
         *np.abs(half**2 * n / np.array(theirs["variance"]) - 1.0),

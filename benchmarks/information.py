@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -86,40 +87,29 @@ def jax_row(effort: Effort) -> list[Measurement]:
     return [Measurement("jax", what, UNIT, values, None, "lower")]
 
 
-def check_r(ended: subprocess.CompletedProcess[str]) -> None:
-    """Skip a row whose package of R is not installed; an error of the row's own script is a failure."""
-    if ended.returncode != 0:
-        message = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
-        raise (Skipped if "is not installed" in message else RuntimeError)(f"R: {message}")
-
-
-def from_r(name: str, effort: Effort) -> dict[str, object]:
-    """What peers.R prints."""
+def run_r(script: str, *words: object) -> dict[str, Any]:
+    """What a script of this folder prints; Skipped where R or a package of it is missing."""
     program = shutil.which("Rscript")
     if program is None:
         raise Skipped("Rscript is not on the PATH")
-    script = Path(__file__).parent / "peers.R"
-    ended = subprocess.run(
-        [program, "--vanilla", str(script), name, str(effort.steps), str(REPETITIONS)],
-        capture_output=True,
-        text=True,
-    )
-    check_r(ended)
-    result: dict[str, object] = json.loads(ended.stdout)
-    return result
+    command = [program, "--vanilla", str(Path(__file__).with_name(script)), *map(str, words)]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    if ended.returncode != 0:
+        message = (ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"])[-1]
+        raise (Skipped if "is not installed" in message else RuntimeError)(f"R: {message}")
+    answer: dict[str, Any] = json.loads(ended.stdout)
+    return answer
 
 
 def r_row(effort: Effort) -> list[Measurement]:
     """A plain loop in R, byte-compiled, as a user would write it."""
-    answer = from_r("loop", effort)
+    answer = run_r("peers.R", "loop", effort.steps, REPETITIONS)
     what = f"R {answer['version']}, plain loop, variates drawn in bulk beforehand"
-    return [Measurement("r", what, UNIT, answer["ns"], None, "lower")]  # type: ignore[arg-type]
+    return [Measurement("r", what, UNIT, answer["ns"], None, "lower")]
 
 
 def sgdinference_row(effort: Effort) -> list[Measurement]:
     """The R package SGDinference (C++): non-private quantile regression on an intercept and x."""
-    answer = from_r("SGDinference", effort)
+    answer = run_r("peers.R", "SGDinference", effort.steps, REPETITIONS)
     what = f"R package SGDinference {answer['version']}, sgdi_qr with one regressor, not private"
-    return [
-        Measurement("sgdinference", what, UNIT, answer["ns"], None, "lower")  # type: ignore[arg-type]
-    ]
+    return [Measurement("sgdinference", what, UNIT, answer["ns"], None, "lower")]

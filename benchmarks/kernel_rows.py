@@ -16,35 +16,32 @@ from ldpflow.numerics.samplers import fill_uniform_32
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from ldpflow.simulators.one_pass import OnePass
 
+Piece = tuple[Callable[[], object], int]
+"""A piece of work, and its steps times replicates."""
 
-def naive_quantile(path: OnePass, n: int, numbers: str, sn: bool = False) -> Callable[[], object]:
-    """One naive replicate of the quantile path as a piece of work."""
+
+def naive_quantile(path: OnePass, n: int, numbers: str, sn: bool = False) -> Piece:
+    """One naive replicate of the quantile path."""
     times = times_of(path, cells(n, "BB", "BM"))
     sums = np.empty(len(times))
     p = 1.0 / (1.0 + np.exp(-path.mechanism.epsilon))  # type: ignore[attr-defined]
     settings = (n, TAU, p, C, GAMMA, path.problem.truth()[0], times, sums)
     if numbers == "np.random":
-        return lambda: peers.naive_quantile_legacy(SEED, *settings)
+        return lambda: peers.naive_quantile_legacy(SEED, *settings), n
     rng = np.random.default_rng(SEED)
     if sn:
         extra = np.empty(2)
-        return lambda: peers.naive_quantile_sn_generator(rng, *settings, extra)
-    return lambda: peers.naive_quantile_generator(rng, *settings)
+        return lambda: peers.naive_quantile_sn_generator(rng, *settings, extra), n
+    return lambda: peers.naive_quantile_generator(rng, *settings), n
 
 
 def against(
-    name: str,
-    what: str,
-    target: float | None,
-    ours: tuple[Callable[[], object], int],
-    naive: Callable[[], object],
-    naive_steps: int,
-    effort: Effort,
+    name: str, what: str, target: float | None, ours: Piece, naive: Piece, effort: Effort
 ) -> Measurement:
     """A row ``times faster than the naive loop``."""
-    pairs = compare(naive, naive_steps, *ours, effort.repetitions)
-    return pairs.row(
-        name, what, "times faster", target, ("naive_ns_per_step", "ldpflow_ns_per_step"), "higher"
+    labels = ("naive_ns_per_step", "ldpflow_ns_per_step")
+    return compare(*naive, *ours, effort.repetitions).row(
+        name, what, "times faster", target, labels, "higher"
     )
 
 
@@ -62,7 +59,7 @@ def quantile_row(effort: Effort) -> list[Measurement]:
     for name, numbers, target in (("quantile", "Generator", 6.0), ("quantile-np-random", "np.random", None)):
         naive = naive_quantile(path, n, numbers)
         what = f"{law}: against naive Numba, {numbers}"
-        rows.append(against(name, what, target, ours, naive, n, effort))
+        rows.append(against(name, what, target, ours, naive, effort))
     return rows
 
 
@@ -72,19 +69,22 @@ def private_bit(effort: Effort) -> list[Measurement]:
     wanted = cells(effort.steps, "BB", "BM")
     ours, naive = kernel(quantile(sampling="private_bit"), wanted), naive_quantile(data, n, "Generator")
     what = "the same, private bit sampled directly: against naive Numba, Generator"
-    rows = [against("private-bit", what, 9.0, ours, naive, n, effort)]
+    rows = [against("private-bit", what, 9.0, ours, naive, effort)]
+    labels = ("kernel_ns_per_step", "against_ns_per_step")
     for sampling in ("private_bit_32", "private_bit"):
         name = f"{sampling.replace('_', '-')}-over-data"
         what = f"kernel of {sampling} / kernel of data, quantile, BB+BM"
-        contestants = (*kernel(quantile(sampling=sampling), wanted), *kernel(data, wanted))
-        rows.append(over(name, what, "times the data kernel", 0.6, contestants, effort))
+        pairs = compare(
+            *kernel(quantile(sampling=sampling), wanted), *kernel(data, wanted), effort.repetitions
+        )
+        rows.append(pairs.row(name, what, "times the data kernel", 0.6, labels))
     path = quantile(sampling="private_bit_32")
     state = lane_states(SEED, "mechanism", path.key, range(LANES))
     planes = effort.steps // CHUNK
     uniforms = lambda: draw_uniforms(state, np.empty(PLANE), planes)  # noqa: E731
     what = "kernel of private_bit_32 / filling planes with its uniforms, one of 32 bits per step"
-    contestants = (*kernel(path, wanted), uniforms, planes * PLANE)
-    rows.append(over("private-bit-32-over-uniforms", what, "times the uniforms", 1.6, contestants, effort))
+    pairs = compare(*kernel(path, wanted), uniforms, planes * PLANE, effort.repetitions)
+    rows.append(pairs.row("private-bit-32-over-uniforms", what, "times the uniforms", 1.6, labels))
     return rows
 
 
@@ -95,26 +95,13 @@ def draw_uniforms(state, plane, planes):
         fill_uniform_32(state, 0.0, plane)
 
 
-def over(
-    name: str,
-    what: str,
-    unit: str,
-    target: float,
-    contestants: tuple[Callable[[], object], int, Callable[[], object], int],
-    effort: Effort,
-) -> Measurement:
-    """A row of one time over another, at most ``target``."""
-    pairs = compare(*contestants, effort.repetitions)
-    return pairs.row(name, what, unit, target, ("kernel_ns_per_step", "against_ns_per_step"))
-
-
 def quantile_sn(effort: Effort) -> list[Measurement]:
     """With SN's running sums in both."""
     path, n = quantile(), naive_steps(effort)
     ours = kernel(path, cells(effort.steps, "BB", "BM", "SN"))
     naive = naive_quantile(path, n, "Generator", sn=True)
     what = "quantile with SN's running sums: against naive Numba, Generator, same sums"
-    return [against("quantile-sn", what, 5.0, ours, naive, n, effort)]
+    return [against("quantile-sn", what, 5.0, ours, naive, effort)]
 
 
 def regression_row(effort: Effort) -> list[Measurement]:
@@ -133,4 +120,4 @@ def regression_row(effort: Effort) -> list[Measurement]:
 
     ours = kernel(path, cells(steps, "BB", "BM"))
     what = "quantile regression d = 4, Laplace, BB+BM: against naive Numba, Generator"
-    return [against("regression", what, 8.0, ours, naive, n, effort)]
+    return [against("regression", what, 8.0, ours, (naive, n), effort)]

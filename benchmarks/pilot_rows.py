@@ -10,36 +10,21 @@ import numpy as np
 
 from benchmarks.effort import Effort
 from benchmarks.measurement import Measurement
-from benchmarks.sampler_rows import COUNT, SIGNATURE, ours
+from benchmarks.sampler_rows import COUNT, filling, ours
 from benchmarks.timing import compare, cpu_seconds
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.numerics.distributions import TABLE_SAMPLERS
-from ldpflow.numerics.kernels import compile_kernel
-from ldpflow.numerics.specialise import Case
-from ldpflow.numerics.streams import LANES, PLANE, lane_states
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import Approach
 
 PATHS = 2000
-TABLE_SIGNATURE = SIGNATURE.replace("float64[::1], int64", "float64[::1], float64[::1], int64")
-
-
-def fill(kernel, state, table, out, times):
-    """Fill an array ``times`` times from a table."""
-    for _ in range(times):
-        for start in range(0, out.shape[0], PLANE):
-            kernel.sampler(state, table, out[start : start + PLANE])
 
 
 def column(times: int) -> Callable[[], object]:
     """Fill an array ``times`` times with draws from the law of a column."""
     values = np.array([NormalDist().inv_cdf((i + 0.5) / 2500) for i in range(2500)])
-    table = column_law(values).sampling_table()
-    function = compile_kernel(fill, Case((("sampler", TABLE_SAMPLERS["empirical"]),)), TABLE_SIGNATURE)
-    state = lane_states(1, "data", "column", range(LANES))
-    out = np.empty(COUNT)
-    return lambda: function(state, table, out, times)
+    return filling(TABLE_SAMPLERS["empirical"], "column", column_law(values).sampling_table(), times)
 
 
 def pilot_rows(effort: Effort) -> list[Measurement]:

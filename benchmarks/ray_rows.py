@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks import processes
 from benchmarks.designs import SEED, cells, kernel, quantile
 from benchmarks.effort import Effort
+from benchmarks.kernel_designs import DESIGNS
 from benchmarks.measurement import Measurement
 from benchmarks.stamped import patched, read_stamps
 from benchmarks.timing import cpu_seconds
@@ -29,17 +31,9 @@ def worker_path() -> Any:
 
 def study(n: list[int], replicates: int) -> Study:
     """The paper's quantile study with BB, BM and SN."""
+    design = DESIGNS["quantile-sn"].study
     return Study.from_mapping(
-        {
-            "name": "benchmark",
-            "seed": SEED,
-            "replicates": replicates,
-            "problem": {"kind": "quantile", "tau": 0.5},
-            "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
-            "algorithm": {"kind": "ldp_sgd"},
-            "grid": {"n": n},
-            "method": [{"kind": "BB"}, {"kind": "BM"}, {"kind": "SN"}],
-        }
+        design | {"name": "benchmark", "seed": SEED, "replicates": replicates, "grid": {"n": n}}
     )
 
 
@@ -52,24 +46,7 @@ def idle_seconds() -> float:
 
 def tree_cpu_seconds() -> float:
     """CPU time of this process and its descendants, those that ended and were waited for too."""
-    parents: dict[int, int] = {}
-    ticks: dict[int, int] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            text = (folder / "stat").read_text(encoding="utf-8", errors="replace")
-        except OSError:
-            continue
-        # The name in parentheses may hold spaces.
-        fields = text[text.rindex(")") + 2 :].split()
-        parents[int(folder.name)] = int(fields[1])
-        ticks[int(folder.name)] = sum(map(int, fields[11:15]))
-    total = 0
-    for process, used in ticks.items():
-        ancestor = process
-        while ancestor > 1 and ancestor != os.getpid():
-            ancestor = parents.get(ancestor, 0)
-        total += used if ancestor == os.getpid() else 0
-    return total / os.sysconf("SC_CLK_TCK")
+    return sum(processes.cpu_seconds(process, waited=True) for process in processes.family())
 
 
 def efficiency_row(effort: Effort) -> list[Measurement]:

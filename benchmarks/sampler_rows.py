@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -17,24 +18,28 @@ from ldpflow.numerics.specialise import Case
 from ldpflow.numerics.streams import LANES, PLANE, lane_states
 
 COUNT = 16 * PLANE  # doubles: within a core's own cache, long enough to hide a call
-LANES_OF_BENCHMARK = range(LANES)
-
-SIGNATURE = "void(uint64[::1], float64[::1], int64)"
 
 
-def fill(kernel, state, out, times):
+def fill(kernel, state, parameter, out, times):
     """Fill an array ``times`` times."""
     for _ in range(times):
         for start in range(0, out.shape[0], PLANE):
-            kernel.sampler(state, 0.0, out[start : start + PLANE])
+            kernel.sampler(state, parameter, out[start : start + PLANE])
 
 
 def ours(name: str, times: int) -> Callable[[], object]:
     """Fill an array ``times`` times with a sampler."""
-    function = compile_kernel(fill, Case((("sampler", SAMPLERS[name]),)), SIGNATURE)
-    state = lane_states(SEED, "data", name, LANES_OF_BENCHMARK)
+    return filling(SAMPLERS[name], name, 0.0, times)
+
+
+def filling(sampler: Any, stream: str, parameter: Any, times: int) -> Callable[[], object]:
+    """Fill an array ``times`` times with a sampler that takes a number or a table."""
+    kind = "float64[::1]" if isinstance(parameter, np.ndarray) else "float64"
+    signature = f"void(uint64[::1], {kind}, float64[::1], int64)"
+    function = compile_kernel(fill, Case((("sampler", sampler),)), signature)
+    state = lane_states(SEED, "data", stream, range(LANES))
     out = np.empty(COUNT)
-    return lambda: function(state, out, times)
+    return lambda: function(state, parameter, out, times)
 
 
 def repeated(fill: Callable[[], object], times: int) -> Callable[[], object]:

@@ -14,7 +14,6 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +23,8 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 
+from benchmarks.kernel_designs import MEDIAN, RESPONSE, SGD, design
+from benchmarks.processes import command_line, cpu_seconds, family, resident
 from benchmarks.ray_rows import worker_path
 from ldpflow.engine import ray_executor
 from ldpflow.engine.run import run_study
@@ -57,58 +58,16 @@ def tiny_task(mapping: dict[str, Any], seconds: float) -> Any:
             time.sleep(seconds)
         while time.perf_counter() - started < seconds:
             pass
-        return BatchResult(rows, made.steps, seconds, seconds)
+        return BatchResult(rows, seconds, seconds)
 
     return run_tiny
 
 
 def study(batches: int, cells: int) -> dict[str, Any]:
     """One path, so many batches of LANES replicates."""
-    return {
-        "name": "scale",
-        "seed": 1,
-        "replicates": batches * LANES,
-        "problem": {"kind": "quantile", "tau": 0.5},
-        "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
-        "algorithm": {"kind": "ldp_sgd"},
-        "grid": {"n": list(range(100, 100 + cells))},
-        "method": [{"kind": "oracle"}],
-    }
-
-
-def family() -> Iterator[tuple[int, str]]:
-    """(process, command line) of this process and all it started."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = entry.read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(entry.parent.name)] = int(fields[1])
-    for process in parents:
-        ancestor = process
-        while ancestor > 1 and ancestor != os.getpid():
-            ancestor = parents.get(ancestor, 0)
-        if ancestor == os.getpid():
-            try:
-                yield process, Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
-            except OSError:
-                continue
-
-
-def cpu_seconds(process: int) -> float:
-    """CPU time of a process so far."""
-    text = Path(f"/proc/{process}/stat").read_text(errors="replace")
-    fields = text.rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def resident(process: int | str = "self", name: str = "VmRSS") -> float:
-    """Resident memory of a process in MB, now or at its highest (VmHWM)."""
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith(name + ":"):
-            return int(line.split()[1]) / 1024.0
-    return float("nan")
+    n = list(range(100, 100 + cells))
+    one = design("", 0, MEDIAN, RESPONSE, SGD, [{"kind": "oracle"}]).study
+    return one | {"name": "scale", "seed": 1, "replicates": batches * LANES, "grid": {"n": n}}
 
 
 def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str, Any]:
@@ -119,7 +78,7 @@ def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str
 
     def snapshot(done: int) -> dict[str, float]:
         if not aggregator:
-            aggregator.extend(p for p, command in family() if "AggregatorActor" in command)
+            aggregator.extend(p for p in family() if "AggregatorActor" in command_line(p))
         return {
             "batches": done,
             "at": time.monotonic(),

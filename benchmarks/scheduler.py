@@ -27,10 +27,7 @@ SENT, RUN, STORED = range(3)
 
 @dataclass(frozen=True)
 class Parts:
-    """What a batch costs, in seconds, where.
-
-    the time that a core is idle between two batches.
-    """
+    """What a batch costs, in seconds, where; ``start`` is what a core is idle between two batches."""
 
     driver: float
     aggregator: float

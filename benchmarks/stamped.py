@@ -13,20 +13,13 @@ from importlib import import_module
 from pathlib import Path
 from unittest import mock
 
+from benchmarks.processes import resident
+
 
 def stamp(folder: str, event: str, value: float) -> None:
     """Append one event."""
     with open(Path(folder) / f"{os.getpid()}.stamps", "a", encoding="utf-8") as file:
         file.write(f"{event} {value!r}\n")
-
-
-def peak_megabytes() -> float:
-    """Largest resident memory of this process so far."""
-    with open("/proc/self/status", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("VmHWM"):
-                return float(line.split()[1]) / 1024.0
-    raise RuntimeError("no VmHWM in /proc/self/status")
 
 
 def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
@@ -44,7 +37,7 @@ def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
 
     with mock.patch.object(simulator, "one_pass_kernel", stamped_load):
         result = ray_executor.run_task(batch)
-    stamp(folder, "peak", peak_megabytes())
+    stamp(folder, "peak", resident(name="VmHWM"))
     return result
 
 

@@ -23,7 +23,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.scale import resident, study
+from benchmarks.processes import resident
+from benchmarks.scale import study
 from ldpflow.results.summary import stored_summary
 from ldpflow.store.part import PartMeta
 from ldpflow.store.run_store import RunStore

@@ -80,7 +80,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
 }
 """Pages of the Python interface beside those of the components: title, and what stands there."""
 
-WITH_METHODS = ("Studies and sweeps", "Runs", "Planning", "Collected reports")
+WITH_METHODS = ("Studies and sweeps", "Runs", "Planning", "Collected reports", "Writing components")
 """Pages whose classes are shown with all of their methods."""
 
 

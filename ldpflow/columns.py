@@ -201,6 +201,11 @@ def short(value: object) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
+def counted(count: int, noun: str, ending: str = "s") -> str:
+    """A number with its noun: ``1 path``, ``2 paths``."""
+    return f"{count:,} {noun}{ending * (count != 1)}"
+
+
 def no_formula(value: object) -> object:
     """Quote a text that a spreadsheet would read as a formula."""
     if not isinstance(value, str):
@@ -237,10 +242,11 @@ def distinguishing_columns(
     Settings with one value that some rows lack (B, in a table of BB and BM) and long texts (coefficients)
     are tried last. ``implied``: include varying columns that follow from the set.
     """
-    texts = {name: [repr(row[name]) for row in rows] for name in names}
-    values = {name: {repr(row[name]) for row in rows if row[name] is not None} for name in names}
+    columns = {name: [row.get(name) for row in rows] for name in names}
+    texts = {name: list(map(repr, values)) for name, values in columns.items()}
     last = {
-        name: len(values[name]) < 2 or any(len(short(row[name])) > WIDE for row in rows) for name in names
+        name: len({*texts[name]} - {"None"}) < 2 or any(len(short(value)) > WIDE for value in values)
+        for name, values in columns.items()
     }
     chosen: list[str] = []
     groups, count = [""] * len(rows), 1

@@ -24,12 +24,8 @@ def redact(text: str) -> str:
 
 FIGURES_ADDRESSES = 66 * 2**30
 
-LONG = 240
-"""Length from which a word of a message, such as a path, is shortened."""
-
-
-def shorten_words(text: str) -> str:
-    return re.sub(rf"\S{{{LONG},}}", lambda word: f"{word[0][: LONG // 2]}...{word[0][-LONG // 4 :]}", text)
+LONG_WORD = re.compile(r"(\S{120})\S{60,}(\S{60})")
+"""Word of a message, such as a path, that is shortened."""
 
 
 def plain_text(text: str) -> str:
@@ -102,7 +98,7 @@ class InputError(LdpflowError):
         message = f"{wrong}; expected {allowed}."
         if hint:
             message += f" {hint}"
-        super().__init__(shorten_words(message))
+        super().__init__(LONG_WORD.sub(r"\1...\2", message))
 
 
 class DamagedRun(InputError):
@@ -146,15 +142,18 @@ def address_limit() -> float:
     return math.inf if limit == resource.RLIM_INFINITY else float(limit)
 
 
+AGAIN = "run the same command again"
+
+
 class StorageError(LdpflowError, OSError):
     """Failed access to a run directory, such as a full disk or a network failure."""
 
-    def __init__(self, root: str, reason: str) -> None:
+    def __init__(self, root: str, reason: str, again: str = AGAIN) -> None:
         self.root = root
         self.reason = reason
         super().__init__(
-            f"{redact(root)}: {redact(reason)}. What had finished is kept; put this right and run the "
-            "same command again to continue."
+            f"{redact(root)}: {redact(reason)}. What had finished is kept; put this right and {again} to "
+            "continue."
         )
 
 

@@ -11,7 +11,7 @@ from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, TypeVar, cast
 
-from ldpflow.errors import InputError
+from ldpflow.errors import AGAIN, InputError
 
 
 class Engine(StrEnum):
@@ -146,6 +146,11 @@ class SweepOptions:
     @property
     def until_precise(self) -> bool:
         return self.target_mcse is not None or self.target_length is not None
+
+    @property
+    def again(self) -> str:
+        """What to type to continue the sweep: ``fresh`` would move aside what it has done."""
+        return AGAIN.replace("again", "without --fresh") if self.fresh else AGAIN
 
 
 def kind_of(declared: Field[Any]) -> type[Any]:

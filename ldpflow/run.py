@@ -15,7 +15,7 @@ from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.columns import round_text, short, with_error
+from ldpflow.columns import counted, round_text, short, with_error
 from ldpflow.errors import InputError, require_extra
 from ldpflow.options import known_arguments
 from ldpflow.settings import check_type, closest
@@ -534,7 +534,7 @@ class Run:
         replicates = summary["replicates"].to_pylist() or [0]
         least, most = min(replicates), max(replicates)
         count = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        return f"Run({self.out!r}): {summary.num_rows} cells, {count} replicates"
+        return f"Run({self.out!r}): {counted(summary.num_rows, 'cell')}, {count} replicates"
 
     def _repr_html_(self) -> str:
         """The tables of ``ldpflow summary``, for notebooks."""

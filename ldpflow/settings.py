@@ -164,6 +164,9 @@ def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
 Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers read by a component's kernel functions: ``problem.tau``, ``problem.coefficients[j]``."""
 
+MAX_VALUES = 100_000
+"""Largest number of values on an axis. No design may have more cells."""
+
 STORED = {kind: name for name, kind in TYPES.items()}
 """Types of columns by type of a setting. A vector is stored as JSON text."""
 
@@ -246,7 +249,7 @@ else:
         """
 
         def __dir__(cls) -> list[str]:
-            own = [vars(base) for base in cls.__mro__ if base not in InputModel.__mro__]
+            own = [vars(base) for base in cls.__mro__ if base not in Settings.__mro__]
             shown = (types.FunctionType, classmethod, property)
             members = ((name, value) for names in own for name, value in names.items())
             named = {name for name, value in members if isinstance(value, shown) and value.__doc__}
@@ -332,6 +335,18 @@ class Settings(InputModel):
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
+
+    def __repr__(self) -> str:
+        """Python expression without defaults: ``Quantile(tau=0.9)``."""
+        asked = self.missing_settings({})
+        given = {
+            name: value
+            for name, value in self
+            if name != "kind" and (name in asked or value != type(self).model_fields[name].default)
+        }
+        return repr(Axes(type(self), given))
+
+    __str__ = __repr__
 
     def used_components(self) -> tuple[Settings, ...]:
         """Other components used by name."""
@@ -454,7 +469,8 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
 def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputError:
     known = [known for known in cls.model_fields if known != "kind"]
     group = getattr(cls, "group", "") or cls.__name__
-    return InputError(f"{group}.{name}", value, f"a setting of {cls.__name__}", nearest(name, known))
+    hint = nearest(name, known) if known else f"{cls.__name__} has no settings."
+    return InputError(f"{group}.{name}", value, f"a setting of {cls.__name__}", hint)
 
 
 @cache
@@ -471,17 +487,41 @@ def check_axis(cls: type[Settings], name: str, value: Any) -> None:
     """Check each value of a setting of :class:`Axes` by itself."""
     if name not in cls.model_fields:
         raise unknown_setting(cls, name, value)
-    items = plain_values(value) if isinstance(value, list) else [value]
+    if value is None and cls.model_fields[name].default is None:
+        return  # an optional setting that is not given
+    items = plain_values(value if isinstance(value, list) else [value])
+    read_values(cls, cls.name_of_setting(name, items), items, f"{cls.group or cls.__name__}.{name}")
+
+
+def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
+    """One value of a field, converted and checked."""
+    kind, _ = field_type(cls, name)
+    value = raw
+    if kind is int and isinstance(raw, float) and raw.is_integer():
+        value = int(raw)  # 1e6 is how people write a million
+    if get_origin(kind) is tuple and isinstance(raw, list):
+        value = tuple(raw)
+    try:
+        if value is None:
+            raise TypeError
+        (value,) = adapter(cls, name).validate_python((value,), strict=True)
+    except (ValidationError, TypeError):
+        raise setting_error(cls, name, raw, where) from None
+    # -0.0 equals 0.0 but would make another path key.
+    if isinstance(value, tuple):
+        return tuple(item + 0.0 if isinstance(item, float) else item for item in value)
+    return value + 0.0 if isinstance(value, float) else value
+
+
+def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tuple[Any, ...]:
+    items: list[object] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
     if not items:
-        raise InputError(f"{cls.group or cls.__name__}.{name}", value, "at least one value")
-    name = cls.name_of_setting(name, items)
-    if form_of(cls, name)[1] and not any(isinstance(item, (list, tuple)) for item in items):
-        items = [items]  # one vector
-    for item in items:
-        try:
-            adapter(cls, name).validate_python((setting_value(cls, name, item),))
-        except ValidationError:
-            raise setting_error(cls, name, item) from None
+        raise InputError(where, [], f"at least one value, each {allowed(cls, name)}")
+    if get_origin(field_type(cls, name)[0]) is tuple and not all(isinstance(i, list) for i in items):
+        items = [items]
+    if len(items) > MAX_VALUES:
+        raise InputError(where, f"{len(items)} values", f"at most {MAX_VALUES} values on an axis")
+    return tuple(dict.fromkeys(read_value(cls, name, item, where) for item in items))
 
 
 def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:

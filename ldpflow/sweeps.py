@@ -182,7 +182,7 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
     last study had already are not new: an interrupted sweep continues. The line names settings that this
     study did not have.
     """
-    from ldpflow.columns import short
+    from ldpflow.columns import counted, short
     from ldpflow.store.schema import cell_id
     from ldpflow.study.stored import stored_study
 
@@ -205,7 +205,7 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
         if found:
             new.append(f"{name} = {', '.join(found[:3])}" + ", ..." * (len(found) > 3))
     which = f" ({'; '.join(new[:3])})" if new else ""
-    text = f"adds {len(added):,} cell{'s' * (len(added) != 1)}{which} to {len(stored):,} in {store.root}"
+    text = f"adds {counted(len(added), 'cell')}{which} to {len(stored):,} in {store.root}"
     if other:
         grown = f"{study.name} {text}, the run of {other}"
         text = grown if added else f"{store.root} is the run of another study, {other}"

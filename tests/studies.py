@@ -30,6 +30,15 @@ def changed(**paths):
     return mapping
 
 
+def small(**changes):
+    """A study in Python, of the median, with some arguments replaced."""
+    import ldpflow as lf
+
+    settings = {"problem": lf.Quantile(), "mechanism": lf.RandomizedResponse(epsilon=1.0)}
+    settings |= {"algorithm": lf.LdpSgd(), "methods": lf.SelfNormalization(), "n": 100, "replicates": 8}
+    return lf.Study(**settings | changes)
+
+
 def forget_plugins(*kinds):
     """Unload the files of plug-ins and their components, as a new process would not have them."""
     from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, SOURCES

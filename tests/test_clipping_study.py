@@ -83,7 +83,6 @@ def test_the_end_of_every_path_is_a_figure(run):
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"algorithm": {"kind": "dp_ssgd", "epsilon": 0.5}}, "algorithm.epsilon"),
         ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 0.1}}, "grid.n"),
         ({"algorithm": {"kind": "dp_ambssgd", "epsilon": 1.0, "iterations": 5}}, "algorithm.iterations"),
         ({"algorithm": {"kind": "tail_sgd"}}, "mechanism"),
@@ -91,7 +90,6 @@ def test_the_end_of_every_path_is_a_figure(run):
         ({"mechanism": {"kind": "gaussian", "mu": 1.0}}, "algorithm.kind"),
         ({"mechanism": {"kind": "gaussian", "mu": 1.0}, "algorithm": {"kind": "ldp_sgd"}}, "mechanism.kind"),
         ({"method": {"kind": "BM"}, "trajectory": None}, "method.kind"),
-        ({"problem": {"kind": "least_squares", "file": "nowhere.csv", "target": "y"}}, "problem.file"),
         ({"algorithm": {"kind": "ols"}, "grid": {"n": 2}}, "grid.n"),
     ],
 )

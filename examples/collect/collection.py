@@ -84,7 +84,7 @@ class Rounds(Questions):
         self.start_round()
 
     def start_round(self) -> None:
-        self.thresholds = fold_rounds(self.protocol, self.tau, self.counts)[1][self.round]
+        self.thresholds = fold_rounds(self.protocol, self.tau, self.counts).thresholds[self.round]
         self.room = [self.asked[self.round]] * self.protocol.thresholds()[self.round]
         self.round += 1
 

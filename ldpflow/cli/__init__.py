@@ -18,7 +18,7 @@ from typing import Annotated, NoReturn, TextIO
 import typer
 
 from ldpflow.cli.catalogue import catalogue, check_plugin, new
-from ldpflow.cli.flags import FlagCommand, print_wrapped, with_plugins
+from ldpflow.cli.flags import Commands, FlagCommand, print_wrapped, with_plugins
 from ldpflow.cli.plan import plan
 from ldpflow.cli.practice import analyse, audit, privacy, transcript
 from ldpflow.cli.results import cite, compare, explain, export, plot, report, summary, trace, verify
@@ -28,6 +28,7 @@ from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, 
 
 app = typer.Typer(
     name="ldpflow",
+    cls=Commands,
     help="Run Monte Carlo studies of confidence intervals from locally private SGD.\n\n"
     "The randomness in a simulation is seeded floating-point noise: it studies statistics and protects "
     "no data. Do not use it to randomise real records.",
@@ -148,8 +149,6 @@ def run_command(arguments: Sequence[str] | None) -> int:
     except KeyboardInterrupt:
         return print_error("interrupted", 130)
     except SystemExit as stop:
-        if isinstance(getattr(stop.__context__, "__cause__", None), KeyboardInterrupt):
-            return print_error("interrupted", 130)  # before the command, which has a line of its own
         return stop.code if isinstance(stop.code, int) else 0
     except Exception as error:
         return report_error(error)

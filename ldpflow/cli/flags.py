@@ -10,14 +10,15 @@ import inspect
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
 from textwrap import TextWrapper
 from typing import Annotated, Any, TextIO
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from ldpflow.errors import InputError, LdpflowError, MissingExtra, plain_text
 
@@ -133,15 +134,7 @@ class FlagCommand(TyperCommand):
             if current[-2:-1] and current[-2] in lists and re.match(r"[.\d]", arg):
                 current.append(current[-2])  # a further value of the flag before
             current.append(former.get(flag, flag) + equals + value)
-        try:
-            return super().parse_args(ctx, current)
-        except USAGE_ERROR as error:
-            text = error.format_message().replace("Value error, ", "").rstrip(".")
-            hint = f"See ldpflow {self.name} --help."
-            if self.name == "sweep" and re.search(r"extra argument\S* \([\d.]", text):
-                hint = several_values("--epsilon", ["0.5", "1"])
-            print_wrapped(f"ldpflow: {plain_text(text)}. {hint}")
-            raise typer.Exit(2) from None
+        return super().parse_args(ctx, current)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         # A paragraph per line, which a terminal of any width wraps by itself.
@@ -162,11 +155,46 @@ class FlagCommand(TyperCommand):
             raise
         except InputError as error:
             raise name_flags(absent_run(error, ctx) or error, ctx) from error
-        except KeyboardInterrupt:
-            # A sweep that has begun ends in order, and says so itself: this one had not.
-            what = " before the first row; run it again" if self.name == "sweep" else ""
-            typer.echo(f"ldpflow: interrupted{what}", err=True)
-            raise typer.Exit(130) from None
+
+
+class Commands(TyperGroup):
+    """All commands: a usage error or an interrupt of one of them, or before any, is one message."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        with one_message():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with one_message(ctx):
+            return super().invoke(ctx)
+
+
+def name_of(context: Any) -> str:
+    """Command that was typed, by the context of the group."""
+    return "ldpflow" if context is None else f"ldpflow {context.invoked_subcommand}"
+
+
+@contextmanager
+def one_message(context: Any = None) -> Iterator[None]:
+    """Print a wrong flag, value, argument or command, or an interrupt, in one message, and exit."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        # A sweep that has begun ends in order, and says so itself: this one had not.
+        what = " before the first row; run it again" if name_of(context) == "ldpflow sweep" else ""
+        print_wrapped(f"ldpflow: interrupted{what}")
+        raise typer.Exit(130) from None
+    except USAGE_ERROR as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            raise
+        text = error.format_message().replace("Value error, ", "").rstrip(".")
+        text += "" if text.endswith("?") else "."
+        command = name_of(context) if error.ctx is None else error.ctx.command_path
+        hint = f"See {command} --help."
+        if command == "ldpflow sweep" and re.search(r"extra argument\S* \([\d.]", text):
+            hint = several_values("--epsilon", ["0.5", "1"])
+        print_wrapped(f"ldpflow: {plain_text(text)} {hint}")
+        raise typer.Exit(2) from None
 
 
 def absent_run(error: InputError, context: typer.Context) -> InputError | None:

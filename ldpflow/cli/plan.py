@@ -230,7 +230,10 @@ def worst_text(row: Row) -> str:
 
 
 def bias_text(row: Row) -> str:
-    return "-" if row["bias_start"] is None else f"{row['bias_start'] + (row['bias_steps'] or 0.0):+.2f} SE"
+    if row["bias_start"] is None:
+        return "-"
+    bias = round(row["bias_start"] + (row["bias_steps"] or 0.0), 2)
+    return f"{bias:+.2f} SE" if bias else "0.00 SE"
 
 
 def count_column(title: str, name: str, remark: str) -> Shown:
@@ -374,7 +377,7 @@ FLAGS = {
     "rounds_max": (COMPARISON, int | None, None),
     **dict.fromkeys(("scale_guess", "bits_max", "liars"), (COMPARISON, float | None, None)),
     **dict.fromkeys(("answer_below", "answer_above"), (COMPARISON, float | None, None)),
-    "answers": (COMPARISON, int | None, None),
+    **dict.fromkeys(("answers", "replicates"), (COMPARISON, int | None, None)),
     "output": (FILE, str | None, "FILE.toml"),
     "protocol": (FILE, str | None, "KIND"),
     "public": (FILE, bool, None),
@@ -448,8 +451,8 @@ def plan(
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "nothing without `output`")
-    if len(given["tau"] or ()) < 2:  # several levels may have files of other names
-        check_new(given["output"] or "", given["force"])  # before minutes of simulation
+    several = len(given["tau"] or ()) > 1  # their files may have other names
+    check_new(given["output"] or "", given["force"] or several)  # before minutes of simulation
     options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width", "edges") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -136,18 +135,12 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
     if len(analysis.verdicts) > 1:
         columns.append(("estimated", lambda row: analysis.coordinate_name(row["coordinate"])))
 
-    def text(row: Any, name: str, digits: int) -> str:
-        if name in result.IN_UNITS and None not in (row.get(name), row["lower"], row["upper"]):
-            return f"{row[name]:{result.form_of(row)}}"
-        return result.shown_number(row, name, digits)
-
-    results: list[Shown] = [
-        (title.replace(" (", "\n("), partial(text, name=name, digits=digits))
-        for title, name, digits in result.shown_columns(rows, analysis.unit)
-    ]
-    results.append(("status", lambda row: row["status"]))
+    shown: list[Shown] = result.shown_columns(rows, analysis.unit)
+    results = [(title.replace(" (", "\n("), text) for title, text in shown]
     notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
-    return Sheet(rows, columns, results, ("lack of fit", "K", "status"), names=columns_of(rows), notes=notes)
+    return Sheet(
+        rows, columns, results, ("lack of fit", "K", "computed"), names=columns_of(rows), notes=notes
+    )
 
 
 def audit(
@@ -181,13 +174,12 @@ def audit(
     The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
     """
     from ldpflow.practice.audit import bundled
-    from ldpflow.practice.audit.bundled import CLIENTS, audit_client
 
     count = read_count(samples, "samples")
     if name == "all":
         found = [bundled.audit(*case, count, confidence, seed) for case in bundled.BUNDLED]
     elif name == "clients":
-        found = [audit_client(*case, count, confidence, seed) for case in CLIENTS]
+        found = [bundled.audit_client(*case, count, confidence, seed) for case in bundled.CLIENTS]
     else:
         given = given_settings({"epsilon": epsilon, "mu": mu}, settings)
         found = [bundled.audit(name, given, problem, count, confidence, seed)]
@@ -308,11 +300,9 @@ def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism | Protoc
     from ldpflow.study.plugins import load_plugins
 
     load_plugins()
-    if kind in PROTOCOLS:
-        protocol: Protocol = read_component("protocol", {"kind": kind, **PROTOCOLS[kind].example, **table})
-        return protocol
-    mechanism: Mechanism = read_component("mechanism", {"kind": kind, **table})
-    return mechanism
+    group, example = ("protocol", PROTOCOLS[kind].example) if kind in PROTOCOLS else ("mechanism", {})
+    found: Mechanism | Protocol = read_component(group, {"kind": kind, **example, **table})
+    return found
 
 
 def transcript(

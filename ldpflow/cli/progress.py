@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,8 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ldpflow.columns import distinguishing_columns, short
+from ldpflow.columns import counted, distinguishing_columns, short
+from ldpflow.run import notebook_shell
 
 SECONDS_BETWEEN_LINES = 5.0
 DRAWN_PER_SECOND = 4
@@ -37,7 +37,7 @@ def reporter(
     """
     console = Console(stderr=True)
     state = ProgressState(replicates, paths, continued)
-    if in_notebook():
+    if notebook_shell():
         from IPython.display import HTML, display
 
         cell = display(HTML(state.html()), display_id=True)
@@ -181,7 +181,7 @@ class ProgressState:
             words.append(f"{clock_time(max(left, 0.0))} left")
         words.append(f"{clock_time(now - self.started)} gone")
         if event.failed_batches:
-            words.append(f"{event.failed_batches} batches FAILED")
+            words.append(f"{counted(event.failed_batches, 'batch', 'es')} FAILED")
         words.append(f"{self.failed_rows:,} intervals failed")
         return ", ".join(words)
 
@@ -190,14 +190,7 @@ def distinguishing_settings(paths: Sequence[Mapping[str, Any]]) -> list[str]:
     names = dict.fromkeys(name for path in paths for name in path)
     following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
     ordered = sorted(names, key=lambda name: name in following)
-    return distinguishing_columns(ordered, [{name: path.get(name) for name in ordered} for path in paths])
-
-
-def in_notebook() -> bool:
-    """Whether this process is a notebook's kernel, whose output cells show HTML."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return shell is not None and hasattr(shell, "kernel")
+    return distinguishing_columns(ordered, paths)
 
 
 def magnitude(value: float) -> str:

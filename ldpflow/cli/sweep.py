@@ -26,7 +26,8 @@ from ldpflow.cli.flags import (
     print_wrapped,
     set_parameters,
 )
-from ldpflow.errors import InputError, SweepInterrupted, distinct_failures, plain_text
+from ldpflow.columns import counted
+from ldpflow.errors import InputError, SweepInterrupted, distinct_failures
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def sweep(
     run, result = run_sweep(chosen, out, options, quiet, not (quiet or no_progress))
     if run is not None and not quiet:
         print_results(chosen, run, result, None if options.until_precise else chosen.replicates)
-    print_troubles(result)
+    print_troubles(result, options.again)
     if run is None:
         raise typer.Exit(130)
     if max_failed is not None and result.failed_share > max_failed:
@@ -173,7 +174,7 @@ def run_sweep(
     from ldpflow.cli import leave_at_once
     from ldpflow.engine import ray_executor
 
-    ray_executor.when_stuck = lambda lost: leave_at_once(f"{lost}; run the same command again to continue")
+    ray_executor.when_stuck = lambda lost: leave_at_once(f"{lost}; {options.again} to continue")
     on_plan, on_engine = (None, None) if quiet else (print_plan, print_note)
     try:
         run = sweeps.run_sweep(study, out, options, progress, on_plan, on_engine, print_caution)
@@ -206,22 +207,25 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     prediction = predict(plans, replicates, cores, options.engine)
     cells = sum(len(plan.cells) for plan in plans)
     typer.echo(
-        f"{study.name}: {len(plans)} paths, {cells} cells, {about}{replicates:,} replicates; "
-        f"{prediction.steps:.3g} steps\n"
+        f"{study.name}: {counted(len(plans), 'path')}, {counted(cells, 'cell')}, "
+        f"{about}{replicates:,} replicates; {prediction.steps:.3g} steps\n"
         f"{span(prediction.nanoseconds)} ns per step and replicate on one core, measured now\n"
         f"CPU time: {duration(prediction.kernel_seconds)} in recursions, "
         f"{duration(prediction.interval_seconds)} in intervals and trajectories\n"
         f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
-        f"{cores} core{'s' if cores > 1 else ''}; nothing was run"
+        f"{counted(cores, 'core')}; nothing was run"
     )
     least = max(map(least_replicates, study.level), default=0) if study.method else 0
     if precision is not None and precision.target_length is None:
         most = f"(a lower coverage takes more, up to {precision.max_replicates:,})"
-        typer.echo(f"these replicates reach the target if intervals cover as their level says {most}")
+        print_wrapped(
+            f"these replicates reach the target if intervals cover as their level says {most}", sys.stdout
+        )
     if replicates < least:
-        typer.echo(
+        print_wrapped(
             f"a method that covers exactly as its level says is shown to hold it from {least:,} "
-            f"replicates on; with {replicates:,}, only one that covers more"
+            f"replicates on; with {replicates:,}, only one that covers more",
+            sys.stdout,
         )
 
 
@@ -242,7 +246,7 @@ def print_plan(paths: Sequence[Planned]) -> None:
         return
     for path in paths[:PLAN_LINES]:
         ranges = [
-            f"replicates {first} to {last - 1}" + (f" of {cells} cells" if cells else "")
+            f"replicates {first} to {last - 1}" + (f" of {counted(cells, 'cell')}" if cells else "")
             for first, last, cells in path.ranges[:3]
         ]
         ranges += ["..."] if len(path.ranges) > 3 else []
@@ -292,19 +296,17 @@ def count_others(study: Study, summary: pa.Table) -> int:
     return sum((row.pop("path"), cell_id(row)) not in own for row in rows)
 
 
-def print_troubles(result: RunResult) -> None:
+def print_troubles(result: RunResult, again: str) -> None:
     """Print batches that failed, and why the sweep stopped before its end."""
     for failed in distinct_failures(result.failed_batches):
         print_note(f"failed: {failed}")  # it has a command to copy
     if result.failures and result.failed_share == 1.0:
         print_wrapped(f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}")
     if result.stopped is not None:
-        done = f"{result.done_replicates:,} of {result.wanted_replicates:,} replicates"
-        if result.paths > 1:
-            done += f" ({result.complete_paths:,} of {result.paths:,} paths complete)"
-        print_wrapped(
-            f"stopped: {result.stopped}; {done} are in {result.out}. Run the same command again to continue."
-        )
+        from ldpflow.engine.run import progress_text
+
+        done = f"{progress_text(vars(result))} are in {result.out}"
+        print_wrapped(f"stopped: {result.stopped}; {done}. {again.capitalize()} to continue.")
 
 
 def replay(
@@ -373,12 +375,12 @@ def check(
     opened = open_run(run)
     found = opened.check(recompute)
     for finding in found.findings:
-        typer.echo(plain_text(finding.what))
+        typer.echo(finding.what)
     if found.findings and repair:
         repair_run(run, engine=engine.value)
         found = opened.check()
         for finding in found.findings:
-            typer.echo(plain_text(f"after the repair: {finding.what}"))
+            typer.echo(f"after the repair: {finding.what}")
     typer.echo(found.verdict)
     if not found.passed:
         raise typer.Exit(1)

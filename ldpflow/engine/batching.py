@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from itertools import chain, pairwise
 
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.rows import Batch
-from ldpflow.simulators.simulator import Cell, Cost, PathPlan, Simulator, by_runs
+from ldpflow.simulators.simulator import Cell, PathPlan, by_runs
 from ldpflow.store.part import intersect, subtract
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
@@ -21,27 +19,9 @@ TAIL = 2  # batches per core at the end that are cut once more,
 TAIL_SECONDS = 0.5  # to about this length
 
 
-@dataclass(frozen=True)
-class Missing:
-    """Rows ``first`` to ``last`` (exclusive) of a simulator that lack ``cells``; see Batch."""
-
-    simulator: Simulator[Any, Any]
-    first: int
-    last: int
-    cells: tuple[Cell, ...]
-    witnesses: tuple[Cell, ...] = ()
-    checkpoints: tuple[int, ...] = ()
-
-    @cached_property
-    def cost(self) -> Cost:
-        """Cost of one row."""
-        runs = next((cell.runs for cell in self.cells), 1)
-        return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), runs)
-
-
-def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
-    """Missing rows and trajectories of a path. A replicate that lacks both appears once."""
-    found = cell_gaps(store, plan, replicates)
+def gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Batch]:
+    """Missing rows and trajectories of a path, of any length. A replicate that lacks both appears once."""
+    found = cell_gaps(store, plan, seed, replicates)
     if not plan.checkpoints:
         return found
     stored = store.trajectories.finished(plan.simulator.key)
@@ -52,13 +32,13 @@ def gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
             found[at] = replace(m, checkpoints=plan.checkpoints)
             together.append((m.first, m.last))
     alone = [span for a, b in missing for span in subtract(a, b, together)]
-    return [*found, *(Missing(plan.simulator, a, b, (), (), plan.checkpoints) for a, b in alone)]
+    return [*found, *(Batch(plan.simulator, seed, a, b, (), (), plan.checkpoints) for a, b in alone)]
 
 
-def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]:
+def cell_gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Batch]:
     """Rows of intervals that a path lacks, each with all cells that it lacks."""
     finished = store.replicates.finished(plan.simulator.key)
-    found: list[Missing] = []
+    found: list[Batch] = []
     for runs, cells in by_runs(plan.cells).items():
         rows = replicates // runs
         stored = {cell: intersect(finished.get(cell_id(cell.columns()), []), 0, rows) for cell in cells}
@@ -68,7 +48,8 @@ def cell_gaps(store: RunStore, plan: PathPlan, replicates: int) -> list[Missing]
             if not lacking:
                 continue
             others = [cell for cell in cells if cell not in lacking]
-            found.append(Missing(plan.simulator, first, last, lacking, witness(plan, lacking, others)))
+            witnesses = witness(plan, lacking, others)
+            found.append(Batch(plan.simulator, seed, first, last, lacking, witnesses))
     return found
 
 
@@ -90,7 +71,7 @@ def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> 
 class BatchRange:
     """Batches of one simulator that start every ``size`` replicates."""
 
-    missing: Missing
+    missing: Batch
     first: int
     last: int
     size: int
@@ -98,42 +79,38 @@ class BatchRange:
     def __len__(self) -> int:
         return -(-(self.last - self.first) // self.size)
 
-    def batches(self, seed: int) -> Iterator[Batch]:
-        m = self.missing
+    def __iter__(self) -> Iterator[Batch]:
         for start in range(self.first, self.last, self.size):
-            end = min(start + self.size, self.last)
-            yield Batch(m.simulator, seed, start, end, m.cells, m.witnesses, m.checkpoints)
+            yield replace(self.missing, first=start, last=min(start + self.size, self.last))
 
 
 @dataclass(frozen=True)
 class Batches:
     """The batches of a study in their order, each made when it is its turn: there may be a million."""
 
-    seed: int
     runs: tuple[BatchRange, ...]
 
     def __len__(self) -> int:
         return sum(map(len, self.runs))
 
     def __iter__(self) -> Iterator[Batch]:
-        for run in self.runs:
-            yield from run.batches(self.seed)
+        return chain.from_iterable(self.runs)
 
     @property
     def steps(self) -> int:
         return sum(run.missing.cost.steps * (run.last - run.first) for run in self.runs)
 
 
-def cut(missing: Sequence[Sequence[Missing]], seed: int, cores: int) -> Batches:
+def cut(missing: Sequence[Sequence[Batch]], cores: int) -> Batches:
     """Batches of all that is missing; the groups follow one another, long batches first in each.
 
     A batch takes about TARGET_SECONDS, or less if the last core would finish alone, and has LANES rows at
     least. Ranges start on the replicate grid; those of long paths and at the end on multiples of LANES.
     """
-    return Batches(seed, tuple(run for group in missing for run in cut_group(group, cores)))
+    return Batches(tuple(run for group in missing for run in cut_group(group, cores)))
 
 
-def cut_group(missing: Sequence[Missing], cores: int) -> list[BatchRange]:
+def cut_group(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
     target = min(TARGET_SECONDS, total / (16.0 * cores))

@@ -280,8 +280,8 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         )
     elif study is None and uses_files(mapping):
         warn(
-            f"{store.root}: its study reads a data file, which a check does not open: everything is checked, "
-            "but a path of which no part is left is not missed",
+            f"{store.root}: its study reads a data file, which a check does not open: what is stored is "
+            "checked, but a path whose parts are all lost is not reported",
         )
         yield from stored_gaps(store, mapping)
     elif study is None:
@@ -355,7 +355,7 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
 def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
     """Rows that the study needs and no part has."""
     for plan in study.plans():
-        missing = gaps(store, plan, study.replicates)
+        missing = gaps(store, plan, study.seed, study.replicates)
         if missing:
             wanted = [f"{len(gap.cells)} cells" if gap.cells else "the trajectory" for gap in missing[:3]]
             spans = [f"{gap.first} to {gap.last - 1}" for gap in missing[:3]]

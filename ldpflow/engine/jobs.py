@@ -59,31 +59,28 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
             raise InputError("out", out, "a place that the head of the cluster has too", hint)
         with store.named_errors(), RunLock(store, "ldpflow submit"):
             usable_parts(store, chosen)
-    except (StorageError, InputError) as error:
-        field = error.field if isinstance(error, InputError) else "out"
-        in_use = isinstance(error, InputError) and "no other sweep" in error.allowed
-        if "://" not in out or out.startswith("file://") or field != "out" or in_use:
-            raise
-        reason = error.hint if isinstance(error, InputError) else error.reason
+    except (StorageError, InputError) as failure:
+        error: Any = failure
+        if isinstance(failure, StorageError):
+            error = InputError("out", out, "a place that can be used now", failure.reason)
+        remote = "://" in out and not out.startswith("file://")
+        if not remote or error.field != "out" or "no other sweep" in error.allowed:
+            raise error from None
         hint = (
-            f"On {socket.gethostname()}: {reason} Give the machines a role that may (cluster.yaml says "
+            f"On {socket.gethostname()}: {error.hint} Give the machines a role that may (cluster.yaml says "
             "where), or start Ray with credentials in its environment; those of the machine that submits "
             "are not sent."
         )
         allowed = "an object store that the machines of the cluster may read and write"
-        raise InputError("out", out, allowed, hint) from error
+        raise InputError("out", out, allowed, hint) from failure
 
 
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0, or 2 after a line with what is wrong."""
-    out = arguments[0]
     try:
         check(*arguments)
-    except (InputError, StorageError) as error:
-        if isinstance(error, InputError):
-            refusal = (error.field, error.value, error.allowed, error.hint)
-        else:
-            refusal = ("out", out, "a place that can be used now", error.reason)
+    except InputError as error:
+        refusal = (error.field, error.value, error.allowed, error.hint)
         print(REFUSED + json.dumps(refusal, default=str), flush=True)
         return 2
     print(f"{PASSED} ({socket.gethostname()})", flush=True)

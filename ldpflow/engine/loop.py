@@ -30,18 +30,14 @@ from ldpflow.store.part import PartMeta
 from ldpflow.store.provenance import versions
 from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_id, cell_set_hash
-from ldpflow.study.plugins import place_in_plugin, plugins_of
+from ldpflow.study.plugins import place_of_error, plugins_of
 
 PROCESSES = Path("/proc")
 LAST_SECONDS = 5.0  # for the traceback of a thread that sweeps as the interpreter ends
 CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
 
 
-def limits(
-    max_seconds: float | None = None,
-    max_bytes: float | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Callable[[], str | None]:
+def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> Callable[[], str | None]:
     """A function that names the limit that has passed, or returns None.
 
     Parameters
@@ -60,11 +56,11 @@ def limits(
         raise InputError(
             "max_memory", max_bytes, "nothing on a system without /proc (macOS)", "Limit the time, max_time."
         )
-    start, last = clock(), -CHECK_SECONDS
+    start, last = time.monotonic(), -CHECK_SECONDS
 
     def passed() -> str | None:
         nonlocal last
-        now = clock() - start
+        now = time.monotonic() - start
         if max_seconds is not None and now >= max_seconds:
             return f"the time limit of {max_seconds:g} s has passed"
         if max_bytes is not None and now - last >= CHECK_SECONDS:
@@ -214,9 +210,9 @@ class RunResult:
     failed_batches : list of str
         Batches that raised, each with its cause and the command that computes it again.
     paths, complete_paths : int
-        Paths of the study, and those that have all replicates.
+        Paths of the study, and those that have all replicates; 0 where a target decides.
     done_replicates, wanted_replicates : int
-        Over all paths.
+        Over all paths; 0 are wanted where a target decides.
     batches : int
         Computed in this session.
     """
@@ -289,23 +285,23 @@ def run_batch(batch: Batch) -> BatchResult:
 
     Raises
     ------
-    Exception
-        The batch's own exception. A plug-in's ``sys.exit`` or KeyboardInterrupt, which would end the thread,
-        becomes a LdpflowError.
+    LdpflowError
+        With class, message and place of any other exception: its traceback does not leave the process of a
+        Ray task, and ``sys.exit`` of a plug-in would end the thread.
     """
     try:
         return simulate(batch)
+    except LdpflowError:
+        raise
     except BaseException as error:
-        if isinstance(error, Exception):
-            raise
-        raise LdpflowError(f"{type(error).__name__}: {error}") from error
+        raise LdpflowError(error_text(error)) from error
 
 
-def error_text(error: Exception) -> str:
-    """Message of an error, of a foreign one with its class and the line of a plug-in that it came through."""
+def error_text(error: BaseException) -> str:
+    """Message of an error, of a foreign one with its class and place."""
     if isinstance(error, LdpflowError):
         return str(error)
-    return f"{type(error).__name__}: {error}{place_in_plugin(error)}"
+    return f"{type(error).__name__}: {error}{place_of_error(error)}"
 
 
 @lru_cache(maxsize=8)  # every batch of a path has the same
@@ -343,7 +339,7 @@ class ThreadExecutor:
         self.capacity = cores + (cores > 1)
         self.dropped = threading.Event()
         self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
-        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | Exception]] = queue.SimpleQueue()
+        self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | LdpflowError]] = queue.SimpleQueue()
         # No daemons, in a daemon thread too: one that ends inside of compiled code takes the process down.
         self.threads = [
             threading.Thread(target=self.work, name=THREAD_NAME, daemon=False) for _ in range(cores)
@@ -355,7 +351,7 @@ class ThreadExecutor:
         while (batch := self.waiting.get()) is not None and not self.dropped.is_set():
             try:
                 self.finished.put((batch, run_batch(batch)))
-            except Exception as error:
+            except LdpflowError as error:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
@@ -368,8 +364,8 @@ class ThreadExecutor:
             if not all(thread.is_alive() for thread in self.threads):
                 raise MemoryError("a thread that runs batches has ended") from None
             return []
-        if isinstance(result, Exception):
-            return [Outcome(batch, error=error_text(result))]
+        if isinstance(result, LdpflowError):
+            return [Outcome(batch, error=str(result))]
         try:
             store_result(self.aggregator, batch, result)
         except StorageError:

@@ -22,11 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from ldpflow.engine.batching import Missing, gaps
+from ldpflow.engine.batching import gaps
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
 from ldpflow.results.columns import CellRows
 from ldpflow.results.summary import stored_cells
+from ldpflow.simulators.rows import Batch
 from ldpflow.simulators.simulator import PathPlan
 from ldpflow.store.part import subtract
 from ldpflow.store.run_store import RunStore
@@ -155,21 +156,20 @@ class Round:
     ``steps_left``: steps that all paths will probably take from here to their targets.
     """
 
-    missing: list[list[Missing]]
+    missing: list[list[Batch]]
     steps_left: int = 0
 
-    def all_missing(self) -> list[Missing]:
+    def all_missing(self) -> list[Batch]:
         return [m for group in self.missing for m in group]
 
     def growth(self) -> float:
         """Steps left, divided by the steps of this round; at least 1."""
-        steps = sum(m.cost.steps * (m.last - m.first) for m in self.all_missing())
-        return max(1.0, self.steps_left / max(1, steps))
+        return max(1.0, self.steps_left / max(1, sum(m.steps for m in self.all_missing())))
 
 
-def rounds(store: RunStore, plans: Sequence[PathPlan], precision: Precision) -> Iterator[Round]:
+def rounds(store: RunStore, study: Study, precision: Precision) -> Iterator[Round]:
     """Rounds until every path is precise enough; each must be stored before the next is asked for."""
-    unfinished = list(plans)
+    unfinished = study.plans()
     while unfinished:
         standings = []
         for plan in unfinished:
@@ -180,7 +180,7 @@ def rounds(store: RunStore, plans: Sequence[PathPlan], precision: Precision) -> 
         standings.sort(key=lambda standing: -standing[0])
         unfinished = [plan for *_, plan in standings]
         if standings:
-            missing = [gaps(store, plan, point) for *_, point, plan in standings]
+            missing = [gaps(store, plan, study.seed, point) for *_, point, plan in standings]
             yield Round(missing, sum(steps for _, steps, *_ in standings))
 
 

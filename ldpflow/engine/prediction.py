@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 
 from ldpflow.components.intervals.record import PathRecord, Record
-from ldpflow.engine.batching import Missing
 from ldpflow.engine.precision import Round
 from ldpflow.errors import address_limit
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, finite_sum_kernel, risk, run_erm
 from ldpflow.simulators.one_pass import OnePass, count_of, one_pass_kernel, run_path
-from ldpflow.simulators.rows import rows_of
+from ldpflow.simulators.rows import Batch, rows_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Request, Simulator, by_runs
 
 
@@ -154,7 +153,7 @@ def python_seconds_of(work: Round) -> float:
     return ROW_SECONDS * rows * work.growth()
 
 
-def python_rows(work: Missing | PathPlan) -> int:
+def python_rows(work: Batch | PathPlan) -> int:
     """Rows of a replicate that Python code makes."""
     return work.simulator.dimension * len(work.cells) + len(work.checkpoints)
 
@@ -214,7 +213,6 @@ class Prediction:
     kernel_seconds: float
     interval_seconds: float
     wall_seconds: float
-    cores: int
     engine: str
     nanoseconds: tuple[float, ...]
 
@@ -253,7 +251,6 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str 
         kernel_seconds=kernel_seconds,
         interval_seconds=interval_seconds,
         wall_seconds=wall + START_SECONDS[engine],
-        cores=cores,
         engine=engine,
         nanoseconds=tuple(1e9 * per_step[kind] / LANES for kind in kinds),
     )

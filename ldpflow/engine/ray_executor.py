@@ -378,9 +378,8 @@ class RayExecutor:
     """
 
     def __init__(
-        self, make_aggregator: Callable[[], Aggregator], options: SweepOptions | None = None, run: str = ""
+        self, make_aggregator: Callable[[], Aggregator], options: SweepOptions, run: str = ""
     ) -> None:
-        options = options or SweepOptions()
         self.keep = options.keep_ray
         # With an address: cores that batches are sent out for although the cluster has fewer.
         self.wanted = 1 if options.address is None else options.num_cpus or 1

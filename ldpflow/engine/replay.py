@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import traceback
 from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.engine.loop import error_text
 from ldpflow.engine.run import settings_apart
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
@@ -121,15 +121,12 @@ def replay_trajectory(
 
 
 def simulate_again(batch: Batch) -> BatchResult:
-    """Simulate a batch; an error says where it failed."""
+    """Simulate a batch; an error names it."""
     try:
         return simulate(batch)
     except Exception as error:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        raise LdpflowError(
-            f"replicates {batch.first} to {batch.last - 1} of p{batch.simulator.key} fail: "
-            f"{type(error).__name__}: {error} at {last.filename}:{last.lineno}"
-        ) from error
+        where = f"replicates {batch.first} to {batch.last - 1} of p{batch.simulator.key}"
+        raise LdpflowError(f"{where} fail: {error_text(error)}") from error
 
 
 def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
@@ -20,7 +21,7 @@ import pyarrow.compute as pc
 
 from ldpflow.columns import distinguishing_columns
 from ldpflow.components.intervals.interval import columns_of
-from ldpflow.engine.batching import Missing, cut, gaps
+from ldpflow.engine.batching import cut, gaps
 from ldpflow.engine.loop import (
     Executor,
     Listener,
@@ -47,6 +48,7 @@ from ldpflow.results.summary import (
 )
 from ldpflow.settings import canonical_json
 from ldpflow.simulators.families import runnable_simulator
+from ldpflow.simulators.rows import Batch
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import paths_to_compact
 from ldpflow.store.files import RunLock
@@ -193,18 +195,17 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
             raise InputError(f"column {name}", column.meaning, allowed)
 
 
-def plan_of_rows(study: Study, missing: Sequence[Missing]) -> list[Planned]:
+def plan_of_rows(study: Study, missing: Sequence[Batch]) -> list[Planned]:
     """Rows that exist and rows to compute, path by path."""
-    by_key: dict[str, list[Missing]] = {}
+    by_key: dict[str, list[Batch]] = {}
     for gap in missing:
         by_key.setdefault(gap.simulator.key, []).append(gap)
     result = []
     for plan, settings in zip(study.plans(), settings_apart(study), strict=True):
         here = by_key.get(plan.simulator.key, [])
-        d = plan.simulator.dimension
-        computed = sum((gap.last - gap.first) * (d * len(gap.cells) + len(gap.checkpoints)) for gap in here)
+        computed = sum(gap.rows for gap in here)
         rows = sum(study.replicates // cell.runs for cell in plan.cells)
-        total = d * rows + study.replicates * len(plan.checkpoints)
+        total = plan.simulator.dimension * rows + study.replicates * len(plan.checkpoints)
         ranges = [(gap.first, gap.last, len(gap.cells)) for gap in here]
         result.append(Planned(f"p{plan.simulator.key}", settings, total - computed, computed, ranges))
     return result
@@ -214,11 +215,13 @@ def settings_apart(study: Study) -> list[str]:
     """Settings of each path that distinguish it from the others."""
     columns = [plan.simulator.columns() for plan in study.plans()]
     names = [*dict.fromkeys(name for c in columns for name in c)]
-    varying = distinguishing_columns(names, [{name: c.get(name) for name in names} for c in columns])
+    varying = distinguishing_columns(names, columns)
     return [" ".join(f"{name}={c[name]}" for name in varying if c.get(name) is not None) for c in columns]
 
 
-def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[str, int]:
+def count_finished(
+    study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool = False
+) -> dict[str, int]:
     """Counts of finished replicates and paths of a :class:`~ldpflow.engine.loop.RunResult`."""
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select([*cell_keys(summary.schema), "path", "replicates"]).to_pylist():
@@ -239,14 +242,23 @@ def count_finished(study: Study, summary: pa.Table, followed: pa.Table) -> dict[
             own.append(rows * cell.runs + left)
         if own:
             least.append(min(own))
-    wanted = study.replicates
+    wanted = sys.maxsize if until_precise else study.replicates
     return {
         "finished_replicates": min(least, default=0),
         "paths": len(least),
         "complete_paths": sum(count >= wanted for count in least),
         "done_replicates": sum(min(count, wanted) for count in least),
-        "wanted_replicates": len(least) * wanted,
+        "wanted_replicates": 0 if until_precise else len(least) * study.replicates,
     }
+
+
+def progress_text(counts: Mapping[str, int]) -> str:
+    """Replicates of a sweep that ended early, by its counts (:func:`count_finished`)."""
+    done, wanted, paths = (counts[name] for name in ("done_replicates", "wanted_replicates", "paths"))
+    if wanted == 0:
+        return f"{done:,} replicates, which may not reach the target,"
+    complete = f" ({counts['complete_paths']:,} of {paths:,} paths complete)" if paths > 1 else ""
+    return f"{done:,} of {wanted:,} replicates{complete}"
 
 
 FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30  # 8 threads ran out of addresses at 1.25 GiB; 32 did not at 2
@@ -307,17 +319,18 @@ def run_study(
             moved = store.move_aside()
         if moved is not None:
             warn(f"{store.root}: the old run was moved to {moved}")
+        store.again = options.again
     with store.named_errors(), RunLock(store) as lock:
         if (holder := lock.took_over) is not None:
             owner = f"process {holder.get('pid')} on {holder.get('host')}"
             warn(f"{store.root}: took over the lock of {owner}, which is dead")
         store.clear_unfinished()
-        session = begin_session(store, study)
+        session = begin_session(store, study, precision)
 
         on_phase = on_phase or ignore
         start = partial(executor_for, store, options, on_engine or ignore, on_phase)
         run = partial(drive, started=started, listener=on_event, should_stop=should_stop, on_phase=on_phase)
-        tally = fill(rounds_of(store, study, precision, on_plan or ignore), study.seed, start, run)
+        tally = fill(rounds_of(store, study, precision, on_plan or ignore), start, run)
         on_phase("summarising the rows")
         summary, followed, damaged = write_summaries(store)
         if damaged and tally.stopped is None:
@@ -325,15 +338,13 @@ def run_study(
             for part in damaged:
                 store.set_aside(part)
                 warn(f"{store.full(part.name)} is computed again: {part.reason}")
-            tally = fill(rounds_of(store, study, precision, ignore), study.seed, start, run)
+            tally = fill(rounds_of(store, study, precision, ignore), start, run)
             summary, followed, _ = write_summaries(store)
-        end_session(session, tally, options.engine, precision)
-    found = count_finished(study, summary, followed)
+        end_session(session, tally, options.engine)
+    found = count_finished(study, summary, followed, options.until_precise)
     if tally.lost is not None:
-        raise EngineLost(
-            f"{tally.lost}. {found['done_replicates']:,} of {found['wanted_replicates']:,} replicates are "
-            f"stored and summarised in {store.root}; run the same command again to continue"
-        )
+        done = f"{progress_text(found)} are stored and summarised in {store.root}"
+        raise EngineLost(f"{tally.lost}. {done}; {options.again} to continue")
     rows = pc.sum(summary["replicates"]).as_py() or 0
     failures = pc.sum(summary["failures"]).as_py() or 0
     return RunResult(
@@ -348,10 +359,11 @@ def run_study(
     )
 
 
-def begin_session(store: RunStore, study: Study) -> Session:
+def begin_session(store: RunStore, study: Study, precision: Precision | None) -> Session:
     """Write the study, its plug-ins and a session, before the first row of a run."""
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
+    session.entry |= {} if precision is None else {"precision": asdict(precision)}
     session.record()
     store.write_study(study.to_toml())
     for plugin in plugins_of(study.components()):
@@ -360,7 +372,7 @@ def begin_session(store: RunStore, study: Study) -> Session:
     return session
 
 
-def end_session(session: Session, tally: Tally, engine: str, precision: Precision | None) -> None:
+def end_session(session: Session, tally: Tally, engine: str) -> None:
     session.end(
         {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
         engine=engine,
@@ -369,7 +381,6 @@ def end_session(session: Session, tally: Tally, engine: str, precision: Precisio
         interrupted=tally.stopped is not None,
         stopped=tally.stopped,
         failed_batches=len(tally.failed),
-        **({} if precision is None else {"precision": asdict(precision)}),
     )
 
 
@@ -378,24 +389,22 @@ def rounds_of(
 ) -> Iterator[Round]:
     """What is missing: all of it, or round by round until it is precise enough."""
     if precision is not None:
-        yield from rounds(store, study.plans(), precision)
+        yield from rounds(store, study, precision)
         return
-    missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.replicates)]
+    missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.seed, study.replicates)]
     on_plan(plan_of_rows(study, missing))
     if missing:
         yield Round([missing])
 
 
-def fill(
-    todo: Iterator[Round], seed: int, start: Callable[[float, float], Executor], run: Callable[..., None]
-) -> Tally:
+def fill(todo: Iterator[Round], start: Callable[[Round], Executor], run: Callable[..., None]) -> Tally:
     """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
     tally = Tally()
     executor: Executor | None = None
     try:
         for step in todo:
-            executor = executor or start(seconds_of(step), python_seconds_of(step))
-            batches = cut(step.missing, seed, executor.cores)
+            executor = executor or start(step)
+            batches = cut(step.missing, executor.cores)
             run(batches, executor, tally, steps_left=step.steps_left)
             if tally.stopped is not None or tally.failed:
                 break
@@ -424,8 +433,7 @@ def executor_for(
     options: SweepOptions,
     on_engine: Callable[[str], None],
     on_phase: Phase,
-    seconds: float,
-    python_seconds: float,
+    work: Round,
 ) -> Executor:
     """The executor that a user asked for, or the one that suits the expected CPU time."""
     engine, address = options.engine, options.address
@@ -433,7 +441,7 @@ def executor_for(
     if engine == "auto" and address is not None:
         engine = "ray"
     elif engine == "auto":
-        engine, why = choose_engine(seconds, cores, python_seconds)
+        engine, why = choose_engine(seconds_of(work), cores, python_seconds_of(work))
         on_engine(why)
     if engine != "ray":
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:

@@ -8,14 +8,14 @@ import altair as alt
 
 from ldpflow.components.problems.transform import inverse
 from ldpflow.practice.transcripts.result import (
-    ARRIVAL,
+    ROOTS,
+    SHORT,
     EstimatedCdf,
     form_of,
-    interval_words,
     limits_words,
     method_label,
     shown_columns,
-    shown_number,
+    with_unit,
 )
 from ldpflow.report.charts import GREY, LABEL, METHODS, Layout, colours, draw, named_scale, style_chart
 from ldpflow.report.figures import CAPTIONS
@@ -35,8 +35,10 @@ def analysis_html(analysis: Analysis) -> str:
     names = [analysis.coordinate_name(j) for j in range(len(analysis.verdicts))]
     figures, verdicts = [], []
     for j, (name, verdict) in enumerate(zip(names, analysis.verdicts, strict=True)):
-        good = verdict.arrival in ("arrived", None) and not verdict.flags
-        what = f"{len(verdict.flags) or 'no'} flags" if verdict.arrival is None else ARRIVAL[verdict.arrival]
+        row = analysis.reported(j)
+        root = row is not None and row["method"] in ROOTS and verdict.relaxation_times >= SHORT
+        good = not verdict.flags and verdict.arrival in ("arrived", None, *(["doubtful"] if root else []))
+        what = verdict.meaning or f"{len(verdict.flags) or 'no'} flags"
         text = ": ".join(filter(None, (name, what)))
         verdicts.append({"good": good, "text": text, "flags": verdict.words})
         if isinstance(analysis.progress, EstimatedCdf):
@@ -53,25 +55,18 @@ def analysis_html(analysis: Analysis) -> str:
         "analysis.html.jinja",
         figures,
         name=analysis.file.rpartition("/")[2],
-        lead=" ".join(lead(analysis, j) for j in range(len(names))),
+        lead=" ".join(
+            f"{line[0].upper()}{line[1:]}." for line in map(analysis.interval_line, range(len(names)))
+        ),
         verdicts=verdicts,
         analysis=analysis,
         range=range_words(analysis),
-        head=["method", "level", "coordinate", *(title for title, _, _ in shown), "status"],
-        rows=[table_row(row, analysis) for row in analysis.asked],
+        head=["method", "level", "coordinate", *(title for title, _ in shown)],
+        rows=[[*row_names(row, analysis), *(text(row) for _, text in shown)] for row in analysis.asked],
         oddities=analysis.oddities,
         notes=analysis.remarks(),
         methods=analysis.methods_paragraph(),
     )
-
-
-def lead(analysis: Analysis, j: int) -> str:
-    """The interval to report of a coordinate, in a sentence."""
-    name, row = analysis.coordinate_name(j), analysis.reported(j)
-    where = f"{name[0].upper()}{name[1:]}: " if name else ""
-    if row is None:
-        return f"{where}no interval is defined."
-    return f"{where}{interval_words(row, analysis.unit)} by {method_label(row)}."
 
 
 def range_words(analysis: Analysis) -> str:
@@ -84,18 +79,9 @@ def range_words(analysis: Analysis) -> str:
     return limits_words(low, high, analysis.unit) + (f", {bins} bins" if bins else "")
 
 
-def table_row(row: AnalysisRow, analysis: Analysis) -> list[str]:
-    return [
-        method_label(row, analysis.asked),
-        f"{row['level']:g}",
-        analysis.coordinate_name(row["coordinate"]) or "0",
-        *(shown_number(row, name, digits) for _, name, digits in shown_columns(analysis.asked)),
-        row["status"],
-    ]
-
-
-def with_unit(title: str, analysis: Analysis) -> str:
-    return f"{title} ({analysis.unit})" if analysis.unit else title
+def row_names(row: AnalysisRow, analysis: Analysis) -> tuple[str, str, str]:
+    name = analysis.coordinate_name(row["coordinate"]) or "0"
+    return method_label(row, analysis.asked), f"{row['level']:g}", name
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:
@@ -119,7 +105,7 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
     layout = Layout(
         "Estimates along the run",
         "step",
-        with_unit("theta", analysis),
+        with_unit("theta", analysis.unit),
         [(name, family) for name, family in FAMILIES.items() if name in names],
         log_x=True,
         ribbons=True,
@@ -132,7 +118,7 @@ def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
     """F^ and, at the height tau, the interval to report."""
     tau, row = analysis.collection.taus[j], analysis.reported(j)
     points = [{"x": x, "F": f} for x, f in zip(cdf.points.tolist(), cdf.values.tolist(), strict=True)]
-    value = with_unit("value", analysis)
+    value = with_unit("value", analysis.unit)
     x: Any = alt.X("x:Q", title=value, scale=alt.Scale(zero=False))
     chart = alt.Chart(alt.Data(values=points)).mark_line(point=True, strokeWidth=1.2, color=GREY)
     layers = chart.encode(x=x, y=alt.Y("F:Q", title="F^"))
@@ -163,7 +149,7 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
         color=alt.Color("method:N", legend=None, scale=shades),
     )
     few = alt.Axis(tickCount=5, labelExpr=LABEL, labelOverlap=True)
-    x: Any = alt.X("lower:Q", title=with_unit("theta", analysis), scale=alt.Scale(zero=False), axis=few)
+    x: Any = alt.X("lower:Q", title=with_unit("theta", analysis.unit), scale=alt.Scale(zero=False), axis=few)
     chart = base.mark_rule(strokeWidth=2).encode(x=x, x2="upper:Q")
     chart = chart + base.mark_point(filled=True, size=50).encode(x="estimate:Q")
     text = "; ".join(

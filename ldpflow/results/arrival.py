@@ -38,11 +38,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.components.problems.laws import Law
 from ldpflow.numerics import bits_of, constants, float_of, register_array
 from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.specialise import Case
-from ldpflow.simulators.approach import Approach, LinearApproach, approach, linear_approach
+from ldpflow.simulators.approach import Approach, approach, declares_decay
+from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
 
 Floats = NDArray[np.float64]
@@ -360,18 +362,27 @@ def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
     return truth, density, tabulate(lambda y: law.cdf_values(truth + y / density))
 
 
-def linear_arrivals(case: LinearApproach) -> list[Arrival]:
-    """The arrival of every coordinate; ``relaxation_times`` is that of the slowest direction."""
-    eigenvalues, vectors = np.linalg.eigh(np.array(case.curvature))
-    total = case.c * constants.sum_of_powers(1, case.steps, case.gamma)
-    left = np.array([mean_decay(float(v) * case.c, case.gamma, case.steps) for v in eigenvalues])
-    bias = vectors @ (left * (vectors.T @ np.array(case.distance)))
-    errors = [math.sqrt(variance / case.steps) for variance in case.variances]
-    slowest = float(eigenvalues[0]) * total
-    return [
+def linear_arrivals(path: Any, n: int) -> tuple[Arrival, ...] | None:
+    """Arrival of every coordinate by the start alone; ``relaxation_times`` is that of the slowest direction.
+
+    None without decaying steps or a known curvature.
+    """
+    if not isinstance(path, OnePass) or not declares_decay(path) or not path.algorithm.has_intervals:
+        return None
+    curvature, steps = np.array(path.problem.curvature()), path.steps(n)
+    if not np.isfinite(curvature).all():
+        return None
+    c, gamma = path.algorithm.step_constant(), path.algorithm.step_exponent()
+    eigenvalues, vectors = np.linalg.eigh(curvature)
+    left = np.array([mean_decay(float(v) * c, gamma, steps) for v in eigenvalues])
+    distance = np.array(path.algorithm.start(path.dimension)) - path.truth()
+    bias = vectors @ (left * (vectors.T @ distance))
+    errors = [math.sqrt(variance / steps) for variance in asymptotic_variances(path)]
+    slowest = float(eigenvalues[0]) * c * constants.sum_of_powers(1, steps, gamma)
+    return tuple(
         Arrival(slowest, error, b / error, b / error, bias_steps=0.0, sd_ratio=1.0, last_mean=math.nan)
         for error, b in zip(errors, bias.tolist(), strict=True)
-    ]
+    )
 
 
 def mean_decay(rate: float, gamma: float, steps: int) -> float:
@@ -397,11 +408,8 @@ def predict_simulators(
     closed = iter(predict_arrivals([case for cases in paths for case in cases if case is not None]))
     found: list[tuple[Arrival, ...] | None] = []
     for (simulator, n), cases in zip(wanted, paths, strict=True):
-        if None not in cases:
-            found.append(tuple(next(closed) for _ in cases))
-        else:
-            linear = linear_approach(simulator, n)
-            found.append(None if linear is None else tuple(linear_arrivals(linear)))
+        quantiles = None not in cases
+        found.append(tuple(next(closed) for _ in cases) if quantiles else linear_arrivals(simulator, n))
     return found
 
 

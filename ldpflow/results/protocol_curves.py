@@ -9,45 +9,19 @@ transcript carries at most the information of n randomised bits 1{X <= theta*}.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from mpmath import mp, mpf
 
+from ldpflow.components.protocols.protocol import budget
 from ldpflow.numerics import constants
 
 
-def bit_variance(probability: float, epsilon: float) -> float:
-    """S(F, eps): variance of a debiased randomised bit that is 1 with this probability."""
-    with constants.workdps(constants.DIGITS):
-        chance = mpf(probability)
-        return float(chance * (1 - chance) + 1 / (4 * mp.sinh(mpf(epsilon) / 2) ** 2))
+def bit_variance(probability: float, epsilon: float, answers: int = 1) -> float:
+    """Variance per user of a debiased randomised bit that is 1 with this probability.
 
-
-def cells_covariance(taus: Sequence[float], epsilon: float) -> list[list[float]]:
-    """Covariance of the steps of LDP-SGD for Q quantiles from one report over the cells between them.
-
-    S_qr = A_q (1 - A_r) ((e^eps + Q)/(e^eps - 1))^2 for q <= r, A_q = (q + tau_q (e^eps - 1))/(e^eps + Q):
-    generalised randomised response over Q + 1 cells at the quantiles themselves. For Q = 1 it is S.
+    F (1 - F) + v(eps/a)/(4 a) for a answers that share the budget evenly: S(F, eps) for one answer, and about
+    a times S for a of them.
     """
-    count = len(taus)
-    with constants.workdps(constants.DIGITS):
-        excess = mp.expm1(mpf(epsilon))
-        total = excess + 1 + count
-        below = [(q + 1 + mpf(tau) * excess) / total for q, tau in enumerate(taus)]
-        scale = (total / excess) ** 2
-        return [
-            [float(scale * below[min(q, r)] * (1 - below[max(q, r)])) for r in range(count)]
-            for q in range(count)
-        ]
-
-
-def repeated_bit_variance(tau: float, epsilon: float, answers: int) -> float:
-    """Variance per user when each answers several times with the budget split evenly.
-
-    F (1 - F) + v(eps/a)/(4 a) for a answers about one bit: about a times S.
-    """
-    noise = bit_variance(tau, epsilon / answers) - tau * (1.0 - tau)
-    return tau * (1.0 - tau) + noise / answers
+    return probability * (1.0 - probability) + 0.25 * budget(epsilon, answers).noise / answers
 
 
 def level_with_dropout(tau: float, answer_below: float, answer_above: float) -> float:

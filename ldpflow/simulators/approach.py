@@ -18,8 +18,6 @@ from ldpflow.components.protocols import OneShot
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass
 
-Matrix = tuple[tuple[float, ...], ...]
-
 
 @dataclass(frozen=True)
 class LimitLaw:
@@ -57,21 +55,6 @@ class Approach:
     def variance(self) -> float:
         """S, the variance of a private gradient at theta*."""
         return (self.tau * (1.0 - self.tau) + self.noise) / self.records
-
-
-@dataclass(frozen=True)
-class LinearApproach:
-    """Path of any other problem near theta*: its mean gradient is G (theta - theta*).
-
-    ``curvature`` is G, ``distance`` theta0 - theta*, ``variances`` the asymptotic ones per step.
-    """
-
-    curvature: Matrix
-    distance: tuple[float, ...]
-    variances: tuple[float, ...]
-    c: float
-    gamma: float
-    steps: int
 
 
 @singledispatch
@@ -129,25 +112,6 @@ def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
     noise = records * covariance[coordinate][coordinate] - tau * (1.0 - tau)
     theta0 = algorithm.start(simulator.dimension)[coordinate]
     return Approach(law, tau, noise, c, gamma, theta0, simulator.steps(n), records)
-
-
-def linear_approach(simulator: Any, n: int) -> LinearApproach | None:
-    """Path of n users near theta*, or None without decaying steps or a known curvature."""
-    if not isinstance(simulator, OnePass) or not declares_decay(simulator):
-        return None
-    algorithm, curvature = simulator.algorithm, simulator.problem.curvature()
-    law = limit_law(simulator)
-    if law is None or not all(math.isfinite(value) for row in curvature for value in row):
-        return None
-    start, truth = algorithm.start(simulator.dimension), simulator.problem.truth()
-    return LinearApproach(
-        tuple(map(tuple, curvature)),
-        tuple(a - b for a, b in zip(start, truth, strict=True)),
-        asymptotic_variances(simulator),
-        algorithm.step_constant(),
-        algorithm.step_exponent(),
-        simulator.steps(n),
-    )
 
 
 def declares_decay(path: OnePass) -> bool:

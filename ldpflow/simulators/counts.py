@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.counts import CountsRecord, HistogramRecord, SearchRecord
-from ldpflow.components.intervals.record import Record
 from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
@@ -97,7 +96,7 @@ class Counts(Simulator[Request, CountsRecord]):
         for n in users:
             yield cls(problem, protocol, n), (n,)
 
-    def interval_record(self) -> type[Record] | None:
+    def interval_record(self) -> type[CountsRecord]:
         return SearchRecord if isinstance(self.protocol, Rounds) else HistogramRecord
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
@@ -125,12 +124,10 @@ class Counts(Simulator[Request, CountsRecord]):
 
         words = [counter_keys(seed, ROLE, self.key, replicate) for replicate in replicates]
         keys = np.array(words, dtype=np.uint64)
-        law, tau = self.law, self.problem.tau
-        kept = (seed, np.array(replicates, dtype=np.int64), self.truth(), self.taus)
-        if isinstance(self.protocol, Rounds):
-            return SearchRecord(*kept, run_rounds(self.protocol, law, tau, self.horizon, keys)[0])
-        assert isinstance(self.protocol, OneShot)
-        return HistogramRecord(*kept, run_one_shot(self.protocol, law, tau, self.horizon, keys))
+        simulate: Any = run_rounds if isinstance(self.protocol, Rounds) else run_one_shot
+        found = simulate(self.protocol, self.law, self.problem.tau, self.horizon, keys)
+        numbers = np.array(replicates, dtype=np.int64)
+        return self.interval_record()(seed, numbers, self.truth(), self.taus, found)
 
     @cached_property
     def law(self) -> Law:

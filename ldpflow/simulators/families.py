@@ -19,11 +19,7 @@ from ldpflow.simulators.finite_sum import FiniteSum
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
 
-FAMILIES: dict[str, type[Simulator[Any, Any]]] = {
-    "one_pass": OnePass,
-    "finite_sum": FiniteSum,
-    "counts": Counts,
-}
+FAMILIES: dict[str, type[Simulator[Any, Any]]] = {one.family: one for one in (OnePass, FiniteSum, Counts)}
 
 PARTS: dict[str, Mapping[str, type[Settings]]] = {
     "problem": PROBLEMS,

@@ -106,9 +106,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
     best = np.full(lanes, np.nan)
     for _ in range(MOST_ITERATIONS):
         losses, gradients = risk(problem, records, ahead)
-        square = np.zeros(lanes)
-        for j in range(problem.dimension):
-            square += gradients[0, j] * gradients[0, j]
+        square = squared_norms(gradients)[0]
         # A finished lane keeps its value: rows must not depend on other lanes.
         best = np.where(np.isnan(best) & (square < 1e-18), losses[0], best)
         if not np.isnan(best).any():
@@ -277,8 +275,7 @@ def run_erm(
     d = problem.dimension
     grid = np.array(sorted({*times, plan.steps}), dtype=np.int64)
     iterates = np.empty((len(grid) + 1, d * LANES))
-    estimates = np.empty((len(grid), d * LANES))
-    momenta = np.empty((len(grid), d * LANES))
+    estimates, momenta = np.empty((2, len(grid), d * LANES))
     chosen = np.empty(d * LANES)
     # tau before the run: the top 53 bits of the lane's first output word, scaled to 1..T.
     words = lane_states(seed, "output", key, replicates)[:LANES]

@@ -79,12 +79,15 @@ SHARE_OF_SUM = 0.25
 """Initial estimate of the relative extra time of a step per running sum."""
 
 
-def check_budget(total: int, largest: tuple[int, int, IntervalMethod], dimension: int) -> None:
+def check_budget(
+    algorithm: Algorithm, computations: Iterable[tuple[int, IntervalMethod]], dimension: int
+) -> None:
     """Refuse a path whose record is too large, naming the setting of its largest part."""
-    fit = BUDGET // (BYTES_PER_TIME * dimension)
+    parts = recorded_times(algorithm, computations)
+    total, fit = sum(count for count, _, _ in parts), BUDGET // (BYTES_PER_TIME * dimension)
     if total <= fit:
         return
-    count, steps, method = largest
+    count, steps, method = max(parts, key=lambda part: part[0])
     value: object = method.kind
     field, hint = "method.kind", "Fewer n or fewer methods would fit."
     if isinstance(method, BlockBootstrap):
@@ -110,32 +113,30 @@ class PathRequest(Request):
         d = self.path.dimension
         return sorted({name for (_, method), _ in methods_of(self.cells) for name in method.running_sums(d)})
 
-    @cached_property
-    def marked(self) -> list[int]:
+    @property
+    def marked(self) -> tuple[int, ...]:
         """Times at which running sums are recorded."""
-        return list(self.recorded[1])
-
-    @cached_property
-    def times(self) -> list[int]:
-        """Times at which prefix sums and iterates are recorded, including marked ones."""
-        return list(self.recorded[0])
+        return self.recorded[1]
 
     @property
+    def times(self) -> tuple[int, ...]:
+        """Times at which prefix sums and iterates are recorded, including marked ones."""
+        return self.recorded[0]
+
+    @cached_property
     def recorded(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return find_recorded_times(self.path, self.cells, self.checkpoints)
+        return find_recorded_times(self)
 
 
 @lru_cache(maxsize=8)  # every batch of a path needs equal times
-def find_recorded_times(
-    path: OnePass, cells: tuple[Cell, ...], checkpoints: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def find_recorded_times(request: PathRequest) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Sorted times for cells and checkpoints, and the marked ones among them."""
-    d = path.dimension
-    times = {path.steps(n) for n in checkpoints}
+    path, d = request.path, request.path.dimension
+    times = {path.steps(n) for n in request.checkpoints}
     if path.algorithm.averages_tail:
         times |= {t // 2 for t in times if t > 1}
     marked: set[int] = set()
-    for (n, method), group in methods_of(cells):
+    for (n, method), group in methods_of(request.cells):
         steps = path.steps(n)
         levels = [cell.level for cell in group]
         times.update(method.level_times(steps, path.algorithm, levels).tolist())
@@ -227,7 +228,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
         """Log-spaced numbers of users and every n, unless the algorithm has its own."""
-        own = self.algorithm.checkpoints(self.problem, users[-1], points)
+        own = self.algorithm.checkpoints(users[-1])
         if own is not None:
             return own
         spaced = log_grid(max(first, self.algorithm.records_per_step()), max(users), points)
@@ -244,7 +245,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             allowed = "a number in (1/2, 1) where a study has interval methods"
             raise InputError("algorithm.gamma", gamma, allowed, hint)
         if cells:
-            check_budget(*recorded_times(self.algorithm, self.computations(cells)), self.dimension)
+            check_budget(self.algorithm, self.computations(cells), self.dimension)
         elif methods and (self.algorithm.has_intervals or not followed):
             hint = "It makes too few steps for intervals; a study with [trajectory] alone may have it."
             if self.algorithm.has_intervals:
@@ -268,9 +269,9 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             curves = 3 if self.algorithm.averages_tail else 2
             losses = curves * len(request.checkpoints) * replicates
             seconds += losses * excess_loss_seconds(self.problem)
-        times = recorded_times(self.algorithm, self.computations(request.cells))[0] if request.cells else 0
-        size = (times + len(request.checkpoints)) * self.dimension * BYTES_PER_TIME
-        return Cost(self.steps(users) * replicates, seconds, size)
+        times = recorded_times(self.algorithm, self.computations(request.cells))
+        kept = sum(count for count, _, _ in times) + len(request.checkpoints)
+        return Cost(self.steps(users) * replicates, seconds, kept * self.dimension * BYTES_PER_TIME)
 
     def prepare(self, request: PathRequest) -> None:
         one_pass_kernel(self, tuple(request.sums))
@@ -285,23 +286,33 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
         """Distances to theta* and excess losses, and the algorithm's own numbers."""
-        steps = np.array([self.steps(at) for at in checkpoints], dtype=np.int64)
-        last = record.iterates[np.searchsorted(record.times, steps)]
+        steps = np.array([self.steps(n) for n in checkpoints], dtype=np.int64)
+        at = np.searchsorted(record.times, steps)
+        last = record.iterates[at]
         counts = steps[:, None, None].astype(float)
         centre = record.origin[None, :, None]
         average = centre + record.sums_at(steps) / counts
         start = np.array(self.algorithm.start(self.dimension))[:, None]
         earlier = average - (last - start) / counts
-        finite = np.isfinite(squared_norms(last - centre)) & np.isfinite(squared_norms(average - centre))
+        last_sq, average_sq = squared_norms(last - centre), squared_norms(average - centre)
+        finite = np.isfinite(last_sq) & np.isfinite(average_sq)
         columns: dict[str, Array | None] = {
-            "last_sq": squared_norms(last - centre),
-            "avg_sq": squared_norms(average - centre),
+            "last_sq": last_sq,
+            "avg_sq": average_sq,
             "avg_pre_sq": squared_norms(earlier - centre),
             "last_exc": excess_loss(self.problem, last),
             "avg_exc": excess_loss(self.problem, average),
-            "tail_exc": tail_excess(self, record, steps) if self.algorithm.averages_tail else None,
         }
-        columns |= {name: measure_values(self, record, name, steps) for name in record.extras}
+        if self.algorithm.averages_tail:  # theta_i over t/2 < i <= t
+            halves = steps // 2
+            sums = record.sums_at(steps) - record.sums_at(halves)
+            tail = centre + sums / (steps - halves)[:, None, None]
+            columns["tail_exc"] = excess_loss(self.problem, tail)
+        for measure in self.measures():
+            values = record.extras[measure.name][at]
+            if measure.running:  # a mean per step since the last checkpoint
+                values = np.diff(values, axis=0, prepend=0.0) / np.diff(steps, prepend=0)[:, None]
+            columns[measure.name] = values
         users = np.array(checkpoints, dtype=np.int64)
         return trajectory_table(record.replicates, users, steps, columns, finite, self.measures())
 
@@ -443,37 +454,18 @@ def run_path(
     )
 
 
-def tail_excess(path: OnePass, record: PathRecord, steps: NDArray[np.int64]) -> Array | None:
-    """Excess loss of the average of theta_i over t/2 < i <= t (floor(t/2), as for odd t)."""
-    halves = steps // 2
-    sums = record.sums_at(steps) - record.sums_at(halves)
-    average = record.origin[None, :, None] + sums / (steps - halves)[:, None, None]
-    return excess_loss(path.problem, average)
-
-
-def measure_values(path: OnePass, record: PathRecord, name: str, steps: NDArray[np.int64]) -> Array:
-    """Measure at the checkpoints. A running sum becomes a mean per step since the last checkpoint."""
-    values: Array = record.extras[name][np.searchsorted(record.times, steps)]
-    if not next(column for column in path.measures() if column.name == name).running:
-        return values
-    before = np.concatenate([np.zeros((1, values.shape[1])), values[:-1]])
-    lengths = np.diff(steps, prepend=0)
-    return np.asarray((values - before) / lengths[:, None])
-
-
 def recorded_times(
     algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
-) -> tuple[int, tuple[int, int, IntervalMethod]]:
-    """Approximate number of recorded times; also times, steps and method of its largest part.
+) -> list[tuple[int, int, IntervalMethod]]:
+    """Parts of the recorded times: approximate number, steps and method.
 
     Times that two methods share count twice, unless the methods have one kind and equally many times.
     """
-    counts: dict[object, tuple[int, int, IntervalMethod]] = {}
+    parts: dict[object, tuple[int, int, IntervalMethod]] = {}
     for steps, method in computations:
         count = method.count_times(steps, algorithm)
-        counts.setdefault((steps, method.kind, count), (count, steps, method))  # BB has its times for every B
-    parts = counts.values()
-    return sum(count for count, _, _ in parts), max(parts, key=lambda part: part[0])
+        parts.setdefault((steps, method.kind, count), (count, steps, method))  # BB has its times for every B
+    return list(parts.values())
 
 
 SIGNATURE = (
@@ -618,16 +610,14 @@ def sampler_of(variate: Variate) -> object:
     from ldpflow.numerics.distributions import TABLE_SAMPLERS
     from ldpflow.numerics.samplers import SAMPLERS
 
-    if variate.name in SAMPLERS:
-        return SAMPLERS[variate.name]
-    if variate.name in TABLE_SAMPLERS:
-        return TABLE_SAMPLERS[variate.name]
-    if variate.law is not None and variate.law.own is not None:
-        own = variate.law.own
-        values = {"fill_base": SAMPLERS[own.base], "sample": part_of(own, "sample")}
+    law, known = variate.law, SAMPLERS | TABLE_SAMPLERS
+    if variate.name in known:
+        return known[variate.name]
+    assert law is not None
+    if law.own is not None:
+        values = {"fill_base": SAMPLERS[law.own.base], "sample": part_of(law.own, "sample")}
         return KernelPart(fill_own, Case(tuple(values.items())))
-    assert variate.law is not None
-    parts = [part.law.variate for part in variate.law.components]
+    parts = [part.law.variate for part in law.components]
     starts = np.cumsum([0, *(3 + len(numbers_of(part)) for part in parts)]).tolist()
     values = {
         "COMPONENTS": len(parts),

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -25,7 +25,7 @@ from ldpflow.components.problems.transform import Transform, inverse, slope
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import source_file
-from ldpflow.simulators.simulator import Cell, Simulator
+from ldpflow.simulators.simulator import Cell, Cost, Simulator
 from ldpflow.store.schema import schema_of
 
 TURN = threading.Lock()
@@ -212,11 +212,15 @@ class Batch:
         per_replicate = self.simulator.dimension * len(self.cells) + len(self.checkpoints)
         return (self.last - self.first) * per_replicate
 
+    @cached_property
+    def cost(self) -> Cost:
+        """Cost of one row."""
+        return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), self.runs)
+
     @property
     def steps(self) -> int:
         """Number of steps to simulate, over all replicates."""
-        request = self.simulator.needs(self.cells, self.checkpoints)
-        return self.simulator.cost(request, self.runs * (self.last - self.first)).steps
+        return self.cost.steps * (self.last - self.first)
 
 
 @dataclass(frozen=True)
@@ -224,7 +228,6 @@ class BatchResult:
     """Rows of a batch in the schema of the store, sorted by replicate, with total and kernel CPU time."""
 
     rows: pa.Table
-    steps: int
     kernel_seconds: float
     seconds: float
     trajectories: pa.Table | None = None
@@ -254,7 +257,6 @@ def simulate(batch: Batch) -> BatchResult:
                 followed.append(batch.simulator.trajectories(record, batch.checkpoints))
     return BatchResult(
         rows=pa.concat_tables(tables).combine_chunks(),
-        steps=batch.steps,
         kernel_seconds=kernel_seconds,
         seconds=time.thread_time() - started,
         trajectories=pa.concat_tables(followed).combine_chunks() if followed else None,

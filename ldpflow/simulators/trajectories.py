@@ -15,6 +15,7 @@ from mpmath import mp, mpf
 from numpy.typing import NDArray
 
 from ldpflow.columns import Column
+from ldpflow.components.intervals.record import Array
 from ldpflow.components.problems import Problem
 from ldpflow.numerics import constants, fill_normal, register_array
 from ldpflow.numerics.kernels import compile_kernel, flat, layout_of, part_of
@@ -31,8 +32,6 @@ EVALUATION = 20_000
 
 NANOSECONDS_PER_LOSS = 45.0
 """Rough CPU time of a loss at one covariate (measured: 35 to 53)."""
-
-Array = NDArray[np.float64]
 
 SIGNATURE = "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1])"
 

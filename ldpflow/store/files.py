@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import fs
 
-from ldpflow.errors import DamagedRun, InputError, StorageError, redact
+from ldpflow.errors import AGAIN, DamagedRun, InputError, StorageError, redact
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
 """Seconds between attempts of a put, after the retries of the object store's client."""
@@ -114,6 +114,8 @@ class RunFiles:
         """Root as given, to open the run. It may contain credentials."""
         self.root = redact(self.address)
         """Root without credentials, for messages and records."""
+        self.again = AGAIN
+        """What to type after a failure."""
         self.filesystem, base = open_filesystem(self.address)
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
@@ -195,7 +197,7 @@ class RunFiles:
             if error.errno in UNUSABLE:
                 allowed = "a place that can be read and written"
                 raise InputError("out", self.root, allowed, str(error)) from error
-            raise StorageError(self.root, str(error)) from error
+            raise StorageError(self.root, str(error), self.again) from error
 
     def clear_unfinished(self) -> None:
         """Remove unfinished files of ended processes of this machine."""

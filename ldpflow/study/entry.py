@@ -9,27 +9,14 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, get_origin
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import (
-    Axes,
-    Settings,
-    adapter,
-    allowed,
-    closest,
-    field_type,
-    input_error,
-    nearest,
-    setting_error,
-)
+from ldpflow.settings import Axes, Settings, allowed, closest, input_error, nearest, read_values, written_doc
 from ldpflow.simulators.families import PARTS
-
-MAX_VALUES = 100_000
-"""Largest number of values on an axis. No design may have more cells."""
 
 
 def parse_number(value: Any) -> Any:
@@ -52,37 +39,6 @@ def check_plain(value: object, where: str) -> None:
     elif isinstance(value, Mapping):
         for key, item in value.items():
             check_plain(item, f"{where}.{key}" if where else str(key))
-
-
-def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
-    """One value of a field, converted and checked."""
-    kind, _ = field_type(cls, name)
-    value = raw
-    if kind is int and isinstance(raw, float) and raw.is_integer():
-        value = int(raw)  # 1e6 is how people write a million
-    if get_origin(kind) is tuple and isinstance(raw, list):
-        value = tuple(raw)
-    try:
-        if value is None:
-            raise TypeError
-        (value,) = adapter(cls, name).validate_python((value,), strict=True)
-    except (ValidationError, TypeError):
-        raise setting_error(cls, name, raw, where) from None
-    # -0.0 equals 0.0 but would make another path key.
-    if isinstance(value, tuple):
-        return tuple(item + 0.0 if isinstance(item, float) else item for item in value)
-    return value + 0.0 if isinstance(value, float) else value
-
-
-def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tuple[Any, ...]:
-    items: list[object] = list(raw) if isinstance(raw, (list, tuple)) else [raw]
-    if not items:
-        raise InputError(where, [], f"at least one value, each {allowed(cls, name)}")
-    if get_origin(field_type(cls, name)[0]) is tuple and not all(isinstance(i, list) for i in items):
-        items = [items]
-    if len(items) > MAX_VALUES:
-        raise InputError(where, f"{len(items)} values", f"at most {MAX_VALUES} values on an axis")
-    return tuple(dict.fromkeys(read_value(cls, name, item, where) for item in items))
 
 
 PILOT_VALUES = "law_table"
@@ -211,7 +167,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
-            hint = nearest(name, known) if known else "There is none."
+            hint = nearest(name, known) if known else f"{' and '.join(axes)} has no settings."
             raise InputError(f"{group}.{name}", values, f"a setting of {' or '.join(axes)}", hint)
         for kind in owners:
             setting = registry[kind].name_of_setting(name, values)
@@ -252,8 +208,11 @@ def name_hint(group: str, text: str) -> str:
 
 
 def full_name(group: str, kind: str) -> str:
-    """Words of the name of a component's class: ``block bootstrap`` of BlockBootstrap."""
-    return re.sub(r"\B(?=[A-Z])", " ", GROUPS[group][kind].__name__).lower()
+    """Words of the name of a bundled class (``block bootstrap``), or a docstring's first line."""
+    component = GROUPS[group][kind]
+    if not component.__module__.startswith("ldpflow.") and (doc := written_doc(component)):
+        return doc.partition("\n")[0].rstrip(".")
+    return re.sub(r"\B(?=[A-Z])", " ", component.__name__).lower()
 
 
 def are_texts(values: Iterable[object]) -> bool:

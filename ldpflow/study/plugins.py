@@ -27,6 +27,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
+from pydantic import PydanticUserError
+
 from ldpflow.columns import Column, index_columns
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
@@ -213,18 +215,14 @@ class Plugin:
 
         Refuses another version of it.
         """
-        loaded = sys.modules.get(self.module)
-        if loaded is None:
-            if not self.is_installed():
-                root = write_sources(self)
-                if self.module.startswith(FILE_MODULE):
-                    load_file(root / self.files[0][0], self.module)
-                    return
+        if self.module not in sys.modules and not self.is_installed():
+            root = write_sources(self)
+            if self.module.startswith(FILE_MODULE):
+                load_file(root / self.files[0][0], self.module)
+            else:
                 sys.path.insert(0, str(root))
                 importlib.invalidate_caches()
-            importlib.import_module(self.module)
-            return
-        here = plugin_of(loaded)
+        here = plugin_of(importlib.import_module(self.module))
         if here is not None and here.sha256 != self.sha256:
             allowed, hint = f"SHA-256 {self.sha256[:12]}", "Start a new process to use the changed file."
             raise InputError(f"plugins.{self.name}", here.sha256[:12], allowed, hint)
@@ -283,6 +281,9 @@ def import_error(where: str, error: BaseException) -> BaseException:
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
     reason = f"{type(error).__name__}{line}: {error}"
+    if isinstance(error, PydanticUserError):
+        fault = error.message.partition(". ")[0]
+        reason = f'{fault}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
     return InputError("plugins", where, "a Python file or module that can be imported", reason)
 
 
@@ -380,8 +381,8 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-def sources_of(components: Iterable[Settings]) -> list[str]:
-    """Values of ``--plugin`` for the plug-ins of components: files as seen from here, or modules."""
+def plugin_flags(components: Iterable[Settings]) -> str:
+    """Flags for a command that reads what components computed: files as seen from here, or modules."""
     found = []
     for plugin in plugins_of(components):
         name = MAIN if plugin.module.startswith(MAIN) else plugin.module
@@ -391,24 +392,20 @@ def sources_of(components: Iterable[Settings]) -> list[str]:
             continue
         path, here = Path(file).resolve(), Path.cwd()
         found.append(str(path.relative_to(here) if path.is_relative_to(here) else path))
-    return list(dict.fromkeys(found))
+    return "".join(f" --plugin {shlex.quote(source)}" for source in dict.fromkeys(found))
 
 
-def plugin_flags(components: Iterable[Settings]) -> str:
-    """Flags for a command that reads what these components computed."""
-    return "".join(f" --plugin {shlex.quote(source)}" for source in sources_of(components))
-
-
-def place_in_plugin(error: Exception) -> str:
-    """Last line of a plug-in in the traceback of an error, in brackets; "" if none is there."""
+def place_of_error(error: BaseException) -> str:
+    """Place of an error by its traceback, in brackets: the last line of a plug-in, or the last line."""
     names = {name.partition(".")[0] for name, plugin in SOURCES.items() if plugin is not None}
-    found = ""
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        file = Path(frame.f_code.co_filename)
-        if frame.f_globals.get("__name__", "").partition(".")[0] in names:
-            text = linecache.getline(str(file), line).strip()
-            found = f" ({file.name if file.exists() else 'cell'}, line {line}: {text})"
-    return found
+    lines = [*traceback.walk_tb(error.__traceback__)]
+    own = [one for one in lines if str(one[0].f_globals.get("__name__")).partition(".")[0] in names]
+    if not lines:
+        return ""
+    frame, number = (own or lines)[-1]
+    file = Path(frame.f_code.co_filename)
+    text = linecache.getline(str(file), number).strip()  # "" of a cell, in another process
+    return f" ({file.name if file.exists() else 'cell'}, line {number}{': ' * bool(text)}{text})"
 
 
 def used_components(components: Iterable[Settings]) -> list[Settings]:
@@ -521,6 +518,13 @@ def check_kernel_function(component: Any) -> None:
         raise InputError(where, f"no function {name}", f"the kernel function {name} in the file of the class")
 
 
+def components_of(module: ModuleType) -> list[type[Settings]]:
+    """Registered components that a module, or a module of its package, defines."""
+    package = f"{module.__name__}."
+    every = (kind for registry in REGISTRIES.values() for kind in registry.values())
+    return [kind for kind in every if f"{kind.__module__}.".startswith(package)]
+
+
 def registered_components() -> set[type[Settings]]:
     return {kind for registry in REGISTRIES.values() for kind in registry.values()}
 
@@ -538,6 +542,6 @@ def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -
     every = registered_components()
     for component in every - before:
         check_kernel_function(component)
-    if every == before and not any(f"{kind.__module__}.".startswith(f"{module.__name__}.") for kind in every):
+    if every == before and not components_of(module):
         hint = "Write @lf.register above its classes."
         raise InputError("plugins", source, "a plug-in that registers components", hint)

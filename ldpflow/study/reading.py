@@ -11,19 +11,10 @@ from pydantic import BaseModel, Field
 
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError, warn
-from ldpflow.settings import nearest
+from ldpflow.settings import nearest, read_value, read_values
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.store.run_store import RunStore
-from ldpflow.study.entry import (
-    GROUPS,
-    Entry,
-    are_texts,
-    check_plain,
-    entry_tables,
-    read_group,
-    read_value,
-    read_values,
-)
+from ldpflow.study.entry import GROUPS, Entry, are_texts, check_plain, entry_tables, read_group
 from ldpflow.study.plugins import load_plugins, loaded_plugins
 
 TABLES = (*PARTS, "grid", "method", "trajectory", "monitor", "collection", "plugins")

@@ -15,11 +15,20 @@ from pathlib import Path
 from typing import Any
 
 import ldpflow
-from ldpflow.columns import short
+from ldpflow.columns import counted, short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
 from ldpflow.options import known_arguments, list_of
-from ldpflow.settings import Axes, Settings, canonical_json, check_type, closest, nearest, plain_values
+from ldpflow.settings import (
+    Axes,
+    Settings,
+    canonical_json,
+    check_type,
+    closest,
+    nearest,
+    plain_values,
+    read_values,
+)
 from ldpflow.simulators.families import ACTING, PARTS, family_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Simulator
 from ldpflow.store.run_store import RunStore
@@ -30,7 +39,6 @@ from ldpflow.study.entry import (
     check_plain,
     parse_number,
     read_group,
-    read_values,
     unknown_kind,
 )
 from ldpflow.study.plugins import plugins_of
@@ -151,7 +159,8 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
         if component not in GROUPS[group].values():
             raise not_in_group(group, item, component if isinstance(item, (Axes, Settings)) else item)
         if isinstance(item, Axes):
-            values = {"kind": component.model_fields["kind"].default, **item.values}
+            values = {k: v for k, v in item.values.items() if v is not None}
+            values = {"kind": component.model_fields["kind"].default} | values
         else:
             # A budget that was not given is left out, so that reading the study asks for it.
             unsaid = component.missing_settings(dict.fromkeys(item.model_fields_set))
@@ -348,7 +357,8 @@ class Study:
             rows.append((entry.group, entry.kind, "; ".join(axes)))
         rows += [("users", "n", values_text(self.n)), ("level", "nominal coverage", values_text(self.level))]
         cells = [f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows]
-        counts = f"{len(self.plans()):,} paths, {sum(len(plan.cells) for plan in self.plans()):,} cells"
+        wanted = sum(len(plan.cells) for plan in self.plans())
+        counts = f"{counted(len(self.plans()), 'path')}, {counted(wanted, 'cell')}"
         more = f"{counts}, {self.replicates:,} replicates, seed {self.seed}"
         return f"<p><b>{escape(self.name)}</b>: {more}</p><table><tbody>{''.join(cells)}</tbody></table>"
 
@@ -356,7 +366,7 @@ class Study:
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
-        self.check_size()
+        self._check_size()
         self.plans()
         if self.monitor is not None and not self.method:
             raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
@@ -423,7 +433,7 @@ class Study:
         return self.with_fields(**changed)
 
     def with_fields(self, **changes: Any) -> Study:
-        """The study with some fields replaced by others that have been read already."""
+        # The fields have been read already. Without a docstring: it is for no user.
         return self._of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
@@ -436,7 +446,7 @@ class Study:
         result: tuple[Entry, ...] = getattr(self, group)
         return result
 
-    def check_size(self) -> None:
+    def _check_size(self) -> None:
         """Refuse a design that is too large, counted without expanding it."""
         size = {group: sum(entry.size() for entry in self.entries(group)) for group in GROUPS}
         paths = size["problem"] * (size["mechanism"] * size["algorithm"] + size["protocol"])
@@ -466,11 +476,11 @@ class Study:
             acting = next(parts[table] for table in ACTING if table in parts)
             made = family_of(acting).of_study(parts, self.n, self.independent_n)
             for simulator, users in made:
-                plans.append(self.make_plan(simulator, users))
-        self.check_distinct([plan.simulator for plan in plans])
+                plans.append(self._make_plan(simulator, users))
+        self._check_distinct([plan.simulator for plan in plans])
         return plans
 
-    def check_distinct(self, simulators: Sequence[Simulator[Any, Any]]) -> None:
+    def _check_distinct(self, simulators: Sequence[Simulator[Any, Any]]) -> None:
         """Refuse units that describe one path twice, with different numbers."""
         units = [problem.in_own_unit()[1] for problem in combinations(self.problem)]
         if any(units) and len({simulator.key for simulator in simulators}) < len(simulators):
@@ -488,7 +498,7 @@ class Study:
                 for values in itertools.product(*(chosen[name] for name in (*names, table))):
                     yield {"problem": problem, **dict(zip((*names, table), values, strict=True))}
 
-    def make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> PathPlan:
+    def _make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> PathPlan:
         """Plan of the cells and checkpoints of a simulator for these numbers of users."""
         methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:
@@ -564,22 +574,19 @@ class Study:
         """The canonical mapping: every axis a list, every default written out."""
         plugins = plugins_of(self.components())
         sources = {"names": [p.name for p in plugins], "sha256": [p.sha256 for p in plugins]}
-        return {
+        settings = {
             "name": self.name,
             "seed": self.seed,
             "replicates": self.replicates,
-            **{
-                table: [entry.mapping() for entry in self.entries(table)]
-                for table in PARTS
-                if self.entries(table)
-            },
+            **{table: [entry.mapping() for entry in self.entries(table)] or None for table in PARTS},
             "grid": {"n": list(self.n), "level": list(self.level), "independent_n": self.independent_n},
             "method": [entry.mapping() for entry in self.method],
-            **({"trajectory": self.trajectory.model_dump()} if self.trajectory else {}),
-            **({"monitor": self.monitor.model_dump(exclude_none=True)} if self.monitor else {}),
-            **({"collection": self.collection.model_dump(exclude_defaults=True)} if self.collection else {}),
-            **({"plugins": sources} if sources["names"] else {}),
+            "trajectory": self.trajectory and self.trajectory.model_dump(),
+            "monitor": self.monitor and self.monitor.model_dump(exclude_none=True),
+            "collection": self.collection and self.collection.model_dump(exclude_defaults=True),
+            "plugins": sources if plugins else None,
         }
+        return {name: value for name, value in settings.items() if value is not None}
 
     def hash(self) -> str:
         """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""

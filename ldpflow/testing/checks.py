@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -55,7 +54,7 @@ from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path, table_of
 from ldpflow.simulators.rows import Batch, fault_in, simulate
 from ldpflow.simulators.simulator import Cell
-from ldpflow.study.plugins import REGISTRIES, load_plugin, place_in_plugin
+from ldpflow.study.plugins import components_of, load_plugin, place_of_error
 
 Array = NDArray[np.float64]
 
@@ -599,18 +598,10 @@ def check_plugin(source: str) -> list[ComponentFinding]:
     InputError
         If the plug-in cannot be imported, or registers nothing.
     """
-    module = load_plugin(source)
-    return [finding for kind in components_of(module) for finding in check_component(kind, source)]
-
-
-def components_of(module: ModuleType) -> list[type[Settings]]:
-    """The components that a module, or a module of its package, defines."""
-    package = module.__name__
-    every = (kind for registry in REGISTRIES.values() for kind in registry.values())
-    found = [kind for kind in every if f"{kind.__module__}.".startswith(f"{package}.")]
-    if not found:
-        raise InputError("plugins", package, "a plug-in that registers components", "Use lf.register.")
-    return found
+    kinds = components_of(load_plugin(source))
+    if not kinds:
+        raise InputError("plugins", source, "a plug-in that registers components", "Use lf.register.")
+    return [finding for kind in kinds for finding in check_component(kind, source)]
 
 
 def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFinding]:
@@ -634,11 +625,11 @@ def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Co
 
 
 def one_message(error: Exception) -> str:
-    """An exception in one line: type, message, and the plug-in's last line in the traceback."""
+    """An exception in one line: type, message and place."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, LdpflowError):
         return text
-    return f"{type(error).__name__}: {text}{place_in_plugin(error)}"
+    return f"{type(error).__name__}: {text}{place_of_error(error)}"
 
 
 def default_of(kind: type[Settings]) -> Any:

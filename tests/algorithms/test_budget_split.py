@@ -13,7 +13,6 @@ from tests import draws
 from tests.kernels import uncompiled
 from tests.kernels.test_one_pass import SEED, private_gradient, records
 from tests.oracles import recursion
-from tests.studies import changed
 
 B = 4
 ALGORITHM = lf.BudgetSplit(perturbations=B, gamma=0.6, c=0.5)
@@ -103,15 +102,3 @@ def test_paths_without_users_are_refused():
     mechanism = lf.RandomizedResponse(sampling="private_bit")
     assert ALGORITHM.unsuitable(lf.Quantile(), mechanism) is not None
     assert ALGORITHM.unsuitable(lf.Quantile(), lf.RandomizedResponse()) is None
-
-
-def test_cells_of_perturbed_paths_exist_for_the_algorithm_that_has_them():
-    study = changed(algorithm=[{"kind": ["ldp_sgd", "budget_split"]}], method=[{"kind": ["BB", "PB"]}])
-    found = {
-        (plan.simulator.algorithm.kind, cell.method.kind)
-        for plan in lf.Study.from_mapping(study).plans()
-        for cell in plan.cells
-    }
-    assert found == {("ldp_sgd", "BB"), ("budget_split", "BB"), ("budget_split", "PB")}
-    with pytest.raises(lf.InputError, match=r"method\.kind"):
-        lf.Study.from_mapping(study | {"method": [{"kind": "PB"}]})

@@ -63,7 +63,7 @@ def test_dp_ambssgd_is_the_literal_algorithm(problem, rule):
         np.testing.assert_allclose(record.extras["threshold"][:, lane], zeta, rtol=1e-14)
         np.testing.assert_allclose(record.extras["clipped"][:, lane], np.cumsum(share), rtol=1e-12)
         assert 0 < share.mean() < 1
-    table = path.trajectories(record, a.checkpoints(problem, n, 9)).to_pylist()
+    table = path.trajectories(record, a.checkpoints(n)).to_pylist()
     assert [row["step"] for row in table[:T]] == list(range(1, T + 1))
     assert table[T - 1]["n"] == n
     last = literal.tail_average(w) - np.array(problem.truth())

@@ -18,7 +18,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 from tests.cli.conftest import ldpflow  # noqa: F401
 from tests.cli.test_help import EVERY
-from tests.studies import forget_plugins
+from tests.studies import forget_plugins, small
 
 MARKING = """
 from pathlib import Path
@@ -82,11 +82,8 @@ def arguments_of(words, run, key):
 def swept(tmp_path_factory):
     """A small run with a path, two methods and trajectories."""
     run = tmp_path_factory.mktemp("swept") / "run"
-    study = lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-        methods=[lf.BatchMeans(), lf.SelfNormalization()], n=[100, 200], replicates=8, name="swept",
-        trajectory={"first": 10, "points": 3},
-    )  # fmt: skip
+    methods, trajectory = [lf.BatchMeans(), lf.SelfNormalization()], {"first": 10, "points": 3}
+    study = small(methods=methods, n=[100, 200], name="swept", trajectory=trajectory)
     lf.sweep(study, run, executor="serial")
     return run
 
@@ -171,10 +168,7 @@ def own(tmp_path, monkeypatch):
     """A run of a method in a plug-in, in a process that has not loaded it."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "plug.py").write_text(MARKING)
-    study = lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-        methods=[lf.BatchMeans(), {"kind": "marking"}], n=100, replicates=8, plugins=["plug.py"],
-    )  # fmt: skip
+    study = small(methods=[lf.BatchMeans(), {"kind": "marking"}], plugins=["plug.py"])
     lf.sweep(study, "run", executor="serial")
     forget_plugins("marking")
     (tmp_path / "plug.py.mark").unlink()

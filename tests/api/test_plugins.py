@@ -13,7 +13,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.study.plugins import plugins_of
-from tests.studies import forget_plugins
+from tests.studies import forget_plugins, small
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -43,9 +43,9 @@ def ray_address(ray_session):
 SWEEP = """
 import sys
 import ldpflow as lf
-study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-                 methods={"kind": "fixed_width", "half": [0.1, 0.3]}, n=[200, 400],
-                 replicates=10, plugins=["mine.py"], name="own")
+from tests.studies import small
+methods = {"kind": "fixed_width", "half": [0.1, 0.3]}
+study = small(methods=methods, n=[200, 400], replicates=10, plugins=["mine.py"], name="own")
 if __name__ == "__main__":
     run = lf.sweep(study, "run", executor="ray", address=sys.argv[1])
     print(run.summary(columns=["n", "half", "whole_width_median"]).to_pylist())
@@ -91,9 +91,8 @@ import sys
 sys.path.insert(0, sys.argv[1])  # as an installed package; Ray's workers do not have this path
 import ldpflow as lf
 address = sys.argv[2]
-study = lf.Study(problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-                 methods={"kind": "fixed_width"}, n=[200], replicates=10)
-run = lf.sweep(study, "run", executor="ray", address=address)
+from tests.studies import small
+run = lf.sweep(small(methods={"kind": "fixed_width"}), "run", executor="ray", address=address)
 print(run.summary(columns="whole_width_median").to_pylist(), sys.modules["ownmethods"].__file__)
 from ldpflow.cli import main
 main(["list"])
@@ -120,15 +119,9 @@ def test_a_package_reaches_the_workers_by_its_entry_point(tmp_path, ray_address)
 
 
 def law_study(**changes):
-    settings = {
-        "problem": {"kind": "quantile", "law": "ramp", "shape": [1.0, 3.0], "tau": 0.25},
-        "mechanism": lf.RandomizedResponse(epsilon=1.0),
-        "algorithm": lf.LdpSgd(),
-        "methods": [lf.SelfNormalization(), lf.Oracle()],
-        "n": [500],
-        "replicates": 8,
-    }
-    return lf.Study(plugins=[str(HERE / "plugin_law.py")], **settings | changes)
+    problem = {"kind": "quantile", "law": "ramp", "shape": [1.0, 3.0], "tau": 0.25}
+    settings = {"problem": problem, "methods": [lf.SelfNormalization(), lf.Oracle()], "n": [500]}
+    return small(plugins=[str(HERE / "plugin_law.py")], **settings | changes)
 
 
 def test_a_data_law_of_a_plugin(tmp_path):
@@ -216,11 +209,7 @@ def test_a_method_of_a_notebook_that_raises_names_its_line(tmp_path, monkeypatch
     monkeypatch.setitem(linecache.cache, "<cell>", (len(text), None, text.splitlines(True), "<cell>"))
     exec(compile(text, "<cell>", "exec", dont_inherit=True), vars(sys.modules["__main__"]))
     method = sys.modules["__main__"].FixedWidth()
-    study = lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-        methods=[method], n=[200], replicates=8,
-    )  # fmt: skip
-    run = lf.sweep(study, tmp_path / "run", executor="serial", allow_failures=True)
+    run = lf.sweep(small(methods=method), tmp_path / "run", executor="serial", allow_failures=True)
     line = text[: text.index("return record.nope")].count("\n") + 1
     (failed,) = run.result.failed_batches
     assert failed.endswith(f"'nope' (cell, line {line}: return record.nope)")  # no command can load a cell

@@ -21,7 +21,6 @@ from types import SimpleNamespace
 from unittest import mock
 
 import altair
-import polars as pl
 import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
@@ -31,23 +30,17 @@ import ldpflow as lf
 from ldpflow.report.pictures import FIGURES
 from ldpflow.run import show_tables, table_html
 from ldpflow.sweeps import cautions
+from tests import studies
 
 ROOT = Path(__file__).parents[2]
 KEYS = ("epsilon", "law", "n", "replicate")
 
 
 def small(**changes):
-    settings = {
-        "problem": lf.Quantile(tau=[0.5, 0.9]),
-        "mechanism": lf.RandomizedResponse(epsilon=[0.5, 1.0]),
-        "algorithm": lf.LdpSgd(gamma=0.51),
-        "methods": [lf.BlockBootstrap(beta=[0.65, 0.75], B=40), lf.SelfNormalization(), lf.Oracle()],
-        "n": [5e2, 1e3],
-        "replicates": 40,
-        "seed": 1,
-        "name": "mine",
-    }
-    return lf.Study(**settings | changes)
+    methods = [lf.BlockBootstrap(beta=[0.65, 0.75], B=40), lf.SelfNormalization(), lf.Oracle()]
+    settings = {"methods": methods, "n": [5e2, 1e3], "replicates": 40, "seed": 1, "name": "mine"}
+    parts = {"problem": lf.Quantile(tau=[0.5, 0.9]), "mechanism": lf.RandomizedResponse(epsilon=[0.5, 1.0])}
+    return studies.small(**settings | parts | changes)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +63,7 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
     for name in ("arena", "momentum-epochs", "protocols-quartiles", "gdp-trajectories", "tr-steps"):
         assert eval(repr(lf.Study.load(name)), names) == lf.Study.load(name), name
     assert study.methods == study.method and {"methods", "replace", "to_toml", "n"} <= {*dir(study)}
-    assert not {"fill", "with_fields", "make_plan", "check_distinct"} & {*dir(study)}
+    assert not {"fill", "with_fields", "simulate"} & {*dir(study)}
     assert all(hasattr(study, name) for name in dir(study))
     page = small()._repr_html_()
     assert "<b>mine</b>" in page and "4 paths, 32 cells, 40 replicates" in page
@@ -137,6 +130,8 @@ def test_help_of_a_component_is_its_page():
     )
     assert "theta0 : a finite number" in lf.LdpSgd.__doc__ and "B perturbed" not in lf.LdpSgd.__doc__
     assert "truth" in dir(lf.Quantile(tau=0.5)) and "tau" in dir(lf.Quantile(tau=0.5))
+    assert not {"key_settings", "complete_axes", "from_values"} & {*dir(lf.BatchMeans)}
+    assert str(lf.Quantile(tau=0.9)) == "Quantile(tau=0.9)" and repr(lf.BatchMeans()) == "BatchMeans()"
     assert not [name for name in dir(lf.Quantile(tau=0.5)) if name.startswith("model_")]
 
 
@@ -179,8 +174,6 @@ def test_summary_rows_and_their_conditions(run):
     short = run.summary(short=True, sort="-coverage")
     assert short.column_names[:5] == ["epsilon", "tau", "n", "method", "beta"] and short.num_columns < 17
     assert short.num_rows == summary.num_rows * 4 and "fails" in short["level_state"].to_pylist()
-    with pytest.raises(lf.InputError, match="Did you mean 'method'"):
-        run.summary(where="mehtod == 'BB'")
     with pytest.raises(lf.InputError, match="epsilonn"):
         run.rows(epsilonn=1.0)
 
@@ -195,12 +188,8 @@ def test_rows_have_the_settings_of_their_path(run):
     shares = groups.agg(lambda covered: (covered == True).mean())  # noqa: E712 - null where there is no interval
     assert shares.index.sort_values().equals(expected.index.sort_values())
     assert (shares - expected).abs().max() < 1e-12
-    lazily = pl.from_arrow(rows).group_by(keys).agg(pl.col("covered").fill_null(False).mean())
-    assert lazily.height == summary.num_rows and abs(lazily["covered"].mean() - expected.mean()) < 1e-12
     few = run.rows("epsilon == 0.5 and method == 'SN'", ["law", "n", "tau"], tau=[0.9])
     assert few.column_names == ["law", "n", "tau"] and few.num_rows == 2 * 40
-    with pytest.raises(lf.InputError, match="epsilon has 0.5, 1.0"):
-        run.rows(epsilon=3.0)
 
 
 def test_plain_readers_join_rows_and_settings_with_the_line_of_the_page(run):
@@ -245,13 +234,6 @@ def test_what_a_run_offers(run, tmp_path):
     assert chosen.num_rows == states.count(state) and chosen.schema == run.summary().schema
     few = run.explain(f"cause == {cause!r} and level_state == '{state}' and n > 0")
     assert few.num_rows >= 1 and {*few["cause"].to_pylist()} == {cause}
-    verified = run.verify("dette-graw")  # the study has no published cell
-    assert not verified.passed and repr(verified).startswith(
-        "Comparison with dette-graw: nothing to compare (0 "
-    )
-    again = run.replay(run.summary()["path"][0].as_py(), replicate=7)
-    assert again.equal and "equal, bit for bit" in repr(again)
-    assert run.check().passed and "all is well" in repr(run.check())
     assert run.study == small()
     assert run.provenance[0]["seed"] == 1 and run.result.finished_replicates == 40
     assert lf.open_run(run.out).summary().equals(run.summary())
@@ -357,6 +339,7 @@ def test_a_notebook_shows_progress_and_tables_by_default(run, tmp_path, monkeypa
     assert verified_html(verified).startswith(f"<p>{verified!r}</p><p>Rows: 0, columns: ")
     module, name, table_html = html.for_type_by_name.call_args.args
     assert getattr(sys.modules[module], name) is pa.Table
+    assert "Comparison with dette-graw: nothing to compare (0 " in repr(verified)
     page = table_html(run.rows())
     assert page.startswith("<p>Rows: 1,280, columns: ") and page.count("<tr>") == 1 + 30
     assert "problem = quantile" in page.partition("<table>")[0] and "<td>lower</td>" in page
@@ -420,7 +403,6 @@ def test_an_interrupted_sweep_stops_in_order(tmp_path):
         lf.sweep(study, tmp_path / "run", executor="serial")
     assert isinstance(caught.value, KeyboardInterrupt)
     assert caught.value.result.finished_replicates < 4000
-    assert lf.open_run(tmp_path / "run").check().findings is not None
 
 
 @pytest.mark.thorough

@@ -13,21 +13,13 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.settings import InputModel
+from tests.studies import small
 
-BASE = {
-    "problem": lf.Quantile(tau=0.5),
-    "mechanism": lf.RandomizedResponse(epsilon=2.0),
-    "algorithm": lf.LdpSgd(),
-    "methods": lf.Oracle(),
-    "n": [100],
-    "replicates": 4,
-    "name": "refused",
-}
 pytestmark = pytest.mark.filterwarnings("ignore::ldpflow.Caution")
 
 
 def study(**changes):
-    return lf.Study(**BASE | changes)
+    return small(**{"methods": lf.Oracle(), "replicates": 4} | changes)
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +45,9 @@ def test_settings_are_given_by_name():
     ("make", "field", "said"),
     [
         (lambda: lf.Quantile(tau=2), "problem.tau", "a number in (0, 1)"),
-        (lambda: lf.LdpSgd(gama=0.6), "algorithm.gama", "Did you mean 'gamma'?"),
-        (lambda: lf.SelfNormalization(beta=2), "method.beta", "There is none."),
-        (lambda: lf.RandomizedResponse(epsilon=[]), "mechanism.epsilon", "expected at least one value"),
-        (lambda: lf.Quantile(law="nromal"), "problem.law", "Did you mean 'normal'?"),
-        (lambda: lf.Quantile(law="gamma"), "problem", "shape must be given"),
         (lambda: lf.MixturePart(weight=-1), "MixturePart.weight", "a number in (0, 1e+06]"),
         (lambda: lf.Quantile(tau=[0.5, 1.5]), "problem.tau", "1.5 is not allowed"),
-        (lambda: lf.Quantile(tau=[0.5], law="nromal"), "problem.law", "Did you mean 'normal'?"),
+        (lambda: lf.BlockBootstrap(B=[10, 20], beta=None), "method.beta", "is missing"),
         (lambda: lf.LdpSgd(theta0=[0.0, (1.0, 2.0)]), "algorithm.theta0", "a finite number"),
         (lambda: lf.LdpSgd(gama=[0.6]), "algorithm.gama", "Did you mean 'gamma'?"),
         (lambda: lf.QuantileRegression(coefficients=[1.0]), "problem.coefficients", "2 to 64 values"),
@@ -93,6 +80,7 @@ def test_arrays_are_axes_in_every_setting():
     assert study(methods=method).replace(n=range(100, 300, 100)) == many
     assert study(methods=method).replace(n=np.array([100, 200])) == many
     assert lf.Quantile(tau=np.array(0.5)) == lf.Quantile(tau=0.5)
+    assert study(problem=lf.Quantile(tau=tau, df=None)) == expected
     given = {"replicates": np.int64(4), "seed": np.int32(1), "independent_n": np.bool_(True)}
     given |= {"level": np.float64(0.8), "trajectory": {"first": np.int64(20)}}
     assert study(**given) == study(seed=1, independent_n=True, level=0.8, trajectory={"first": 20})

@@ -126,6 +126,14 @@ def test_a_file_that_registers_nothing_is_named(tmp_path):
         lf.load_plugin(str(file))
 
 
+def test_a_kind_without_a_type_is_one_message(tmp_path):
+    file = tmp_path / "no_type.py"
+    file.write_text("import ldpflow as lf\n\nclass Mine(lf.SelfNormalization):\n    kind = 'mine'\n")
+    with pytest.raises(lf.InputError, match=r'kind: Literal\["mine"\] = "mine"') as caught:
+        lf.load_plugin(str(file))
+    assert "http" not in str(caught.value)
+
+
 def test_a_notion_needs_its_parameter():
     with pytest.raises(lf.InputError, match=r"epsilon=\.\.\."):
         PrivacyStatement("eps-LDP")

@@ -9,7 +9,8 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.simulators.approach import approach, linear_approach
+from ldpflow.results.arrival import linear_arrivals
+from ldpflow.simulators.approach import approach
 from ldpflow.testing import checks
 from ldpflow.testing.checks import Wrong, declared_steps
 from ldpflow.testing.writing import write_component
@@ -48,7 +49,7 @@ def test_the_scaffold_declares_no_size_and_is_left_out(clipped):
     assert "step sizes that clipped_steps does not declare (step_constant)" in lines[0]
     assert {cell.method.kind for cell in study.plans()[0].cells} == {"BM", "EBS"}
     simulator = study.simulators()[0]
-    assert approach(simulator, 1000) is None and linear_approach(simulator, 1000) is None
+    assert approach(simulator, 1000) is None and linear_arrivals(simulator, 1000) is None
     record = lf.simulate(simulator, 1, range(3), [200], [lf.TranscriptRegression()])
     assert np.isnan(lf.TranscriptRegression().intervals(record, 200, [0.9]).lower).all()
     with pytest.raises(lf.InputError, match="TR: it is computed from step sizes"):

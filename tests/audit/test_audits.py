@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -15,10 +16,11 @@ from scipy import stats
 import ldpflow as lf
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm
-from ldpflow.components.mechanisms import MECHANISMS
+from ldpflow.components.mechanisms import MECHANISMS, PrivacyStatement
 from ldpflow.components.problems import PROBLEMS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.components.protocols.protocol import budget
+from ldpflow.practice.audit import bundled
 from ldpflow.practice.audit.bundled import BUNDLED, audit, audit_mechanism, audit_protocol, extreme_pairs
 from ldpflow.practice.audit.paths import audit_data_set, audit_path
 from tests.audit.unclipped import Unclipped
@@ -185,6 +187,33 @@ def test_what_cannot_be_audited(field, name, settings, options):
     with pytest.raises(lf.InputError) as error:
         audit(name, settings, **options)
     assert error.value.field == field
+
+
+class Pairs(lf.LdpSgd):
+    """Two records a step, in a recursion that audits do not know."""
+
+    kind: Literal["pairs"] = "pairs"
+
+    def records_per_step(self):
+        return 2
+
+
+class Noisy(Pairs):
+    """With noise of its own."""
+
+    kind: Literal["noisy"] = "noisy"
+    carries_privacy = True
+
+    def privacy(self, mechanism):
+        return PrivacyStatement("mu-GDP (central)", mu=1.0)
+
+
+@pytest.mark.parametrize(("algorithm", "budget"), [(Pairs, {"mu": 1.0}), (Noisy, {})])
+def test_an_algorithm_that_audits_do_not_know(algorithm, budget, monkeypatch):
+    """Of an installed package, which an audit loads by itself."""
+    monkeypatch.setattr(bundled, "load_plugins", lambda: lf.register(algorithm))
+    with pytest.raises(lf.InputError, match="an algorithm whose reports an audit knows"):
+        audit(algorithm.model_fields["kind"].default, budget, samples=1000)
 
 
 def test_everything_that_claims_something_is_in_the_table():

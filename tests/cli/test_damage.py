@@ -8,7 +8,6 @@ import shutil
 import warnings
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.engine.check import check_run
@@ -16,10 +15,9 @@ from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.results import Results
 from ldpflow.run import open_run
-from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 from tests.faults.mutations import COMMANDS, called
-from tests.faults.study import row_bytes, serial, study
+from tests.faults.study import rewrite, row_bytes, serial, study
 
 SMALL = {"replicates": 8, "trajectory": {"first": 10, "points": 4}}
 OF_ROWS = {"summary null", "explain", "compare", "plot zip", "export", "replay", "check"}
@@ -40,14 +38,6 @@ def run(made, tmp_path):
 
 def parts_of(run, folder="replicates"):
     return sorted((run / folder).rglob("*.parquet"))
-
-
-def reforged(file, change):
-    """Change rows or metadata of a Parquet file and save it with checksums that hold."""
-    table = pq.ParquetFile(file).read()
-    meta = json.loads(table.schema.metadata[b"ldpflow"])
-    table = change(table, meta)
-    file.write_bytes(bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()}))))
 
 
 def refused_by(run, names, out):
@@ -94,7 +84,7 @@ def test_a_forged_part_without_rows_is_computed_again(run, tmp_path):
         meta["coordinates"] = 0
         return table.slice(0, 0)
 
-    reforged(part, empty)
+    rewrite(part, empty)
     refused_by(run, OF_ROWS, tmp_path / "out")
     assert any(part.name in finding.what for finding in check_run(str(run))[0])
     with pytest.warns(UserWarning, match="computed again"):
@@ -115,7 +105,7 @@ def test_a_forged_summary(run, tmp_path, file, column, named):
         names = [named, *table[column].to_pylist()[1:]]
         return table.set_column(table.column_names.index(column), column, pa.array(names))
 
-    reforged(run / file, change)
+    rewrite(run / file, change)
     every = {*COMMANDS} - {"summary"} if file == "trajectories.parquet" else {*COMMANDS}
     refused_by(run, every - {"plot coverage"} | {"report"}, tmp_path / "out")
     opened = open_run(run)
@@ -159,11 +149,7 @@ def test_a_name_with_a_line_break_is_no_line_of_the_check(run, ldpflow):
     assert "\\n" in found.out and "\x1b" not in found.out
     os.remove(run / "replicates" / name)
 
-    def broken(table, meta):
-        meta["path"] = "x\n0 parts, 0 rows: all is well"
-        return table
-
-    reforged(parts_of(run)[0], broken)
+    rewrite(parts_of(run)[0], lambda table, meta: meta.update(path="x\n0 parts, 0 rows: all is well"))
     assert not any(line.startswith("0 parts") for line in ldpflow("check", run).out.split("\n"))
 
 
@@ -179,10 +165,6 @@ def test_a_failed_export_leaves_nothing_and_keeps_what_is_there(run, tmp_path, l
 
 
 def test_seeds_and_origins_of_parts(run):
-    def seeded(table, meta):
-        meta["seed"] = 77
-        return table
-
-    reforged(parts_of(run)[0], seeded)
+    rewrite(parts_of(run)[0], lambda table, meta: meta.update(seed=77))
     with pytest.raises(InputError, match="seed 77"):
         RunStore(run).replicates.scan(damaged="refuse")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import os
-import re
 import resource
 import shutil
 import subprocess
@@ -14,17 +12,15 @@ from inspect import signature
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.cli import COMMANDS, main, report_error
 from ldpflow.engine.replay import replay
 from ldpflow.errors import InputError
-from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 from tests.cli.conftest import cell
-from tests.faults.study import serial, study
+from tests.faults.study import rewrite, serial, study
 
 ROOT = Path(__file__).parents[2]
 
@@ -122,30 +118,15 @@ def test_a_study_file_may_begin_with_a_byte_order_mark(tmp_path):
     assert load_study(str(tmp_path / "s.toml")).hash() == study().hash()
 
 
-def test_settings_of_a_file_are_no_flags_and_each_of_several_flags_is_named(tmp_path, copy, capsys):
-    text = study().to_toml()
-    (tmp_path / "s.toml").write_text(re.sub(r"replicates = .*", 'replicates = "200"', text))
-    assert main(["sweep", str(tmp_path / "s.toml"), "--out", str(tmp_path / "r")]) == 2
-    assert capsys.readouterr().err.startswith("ldpflow: replicates: '200'")
-    changed = ["--tau", "0.7", "--gamma", "0.6", "--c", "2"]
-    assert main(["sweep", str(copy / "study.toml"), "--out", str(copy), *changed]) == 2
-    assert capsys.readouterr().err.startswith("ldpflow: --c, --gamma, --tau: ")
-
-
 # Run directories
 
 
 def test_replay_of_a_path_of_an_unknown_kind_is_one_message(copy):
     part = next((copy / "replicates").rglob("*.parquet"))
-    table = pq.ParquetFile(part).read()
     for settings in ({"problem": "x"}, {"problem": {}}, {"problem": {"kind": "unknown"}}, {}):
-        meta = json.loads(table.schema.metadata[b"ldpflow"]) | {"path_settings": settings}
-        part.write_bytes(
-            bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()})))
-        )
-        key = part.parent.name.removeprefix("path=")
+        rewrite(part, lambda table, meta, settings=settings: meta.update(path_settings=settings))
         with pytest.raises(InputError):
-            replay(copy, key, 0)
+            replay(copy, part.parent.name.removeprefix("path="), 0)
 
 
 # What the system refuses

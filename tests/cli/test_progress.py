@@ -67,13 +67,13 @@ def test_time_goes_on_between_events():
     assert state.counts() == "the first batches run, 0s"
     now[0] = 62.0
     state.take(Progress(1, 4, 50, 200, 62.0, failed_batches=1))
-    assert state.counts() == ("25%, 1/4 batches, 1:02 gone, 1 batches FAILED, 0 intervals failed"), (
+    assert state.counts() == ("25%, 1/4 batches, 1:02 gone, 1 batch FAILED, 0 intervals failed"), (
         "a minute of starting says nothing about the batches"
     )
     now[0] = 64.0
     state.take(Progress(2, 4, 100, 200, 64.0, failed_batches=1))
     assert state.counts() == (
-        "50%, 2/4 batches, 25 steps/s, 4s left, 1:04 gone, 1 batches FAILED, 0 intervals failed"
+        "50%, 2/4 batches, 25 steps/s, 4s left, 1:04 gone, 1 batch FAILED, 0 intervals failed"
     )
     now[0] = 66.0
     assert "2s left, 1:06 gone" in state.counts()

@@ -73,9 +73,6 @@ def test_rayjob():
         # A map of strings; other YAML scalars are refused by the operator.
         assert all(isinstance(value, str) for value in group["rayStartParams"].values())
         assert set(group["rayStartParams"]) <= known
-    templates = [head["template"], workers["template"], job["spec"]["submitterPodTemplate"]]
-    images = {container["image"] for pod in templates for container in pod["spec"]["containers"]}
-    assert images == {f"REGISTRY/ldpflow:{ldpflow.__version__}"}
     command = job["spec"]["entrypoint"].split()
     assert command[:2] == ["ldpflow", "sweep"] and "--address" in command
     assert job["spec"]["submissionMode"] in ("K8sJobMode", "HTTPMode", "InteractiveMode")
@@ -90,7 +87,6 @@ def test_versions_are_those_that_are_installed():
         here = re.findall(r"(?:rayproject/ray:|rayVersion: \"|ray\[default\]==)(\d[\d.]*\d)", text)
         assert here, file
         found += here
-        assert set(re.findall(r"ldpflow:(\d[\d.]*\d)", text)) <= {ldpflow.__version__}
     assert set(found) == {ray.__version__}
 
 

@@ -93,7 +93,6 @@ def test_three_hundred_collections_cover(tmp_path, monkeypatch, capsys):
             covered = (lower[:, q] <= TRUTH[tau]) & (TRUTH[tau] <= upper[:, q])
             half_width = np.median(upper[:, q] - lower[:, q]) / 2
             planned = next(row for row in plan.rows if row["tau"] == tau and row["protocol"] in (kind, "sgd"))
-            print(kind, tau, covered.mean(), half_width, planned["half_width"], planned["coverage"])
             assert covered.sum() >= 251  # binomial (300, .9): smaller with probability 2e-4
             assert abs(half_width / planned["half_width"] - 1) < 0.05
 
@@ -108,7 +107,6 @@ def check_collections(plan, protocol, design, draw, truth, rng):
     # of bins.
     least, most = np.quantile((upper - lower) / 2, [0.409, 0.591], axis=0)
     for q, row in enumerate(row for row in plan.rows if row["protocol"] == protocol):
-        print(protocol, row["tau"], least[q], row["half_width"], most[q], covered[q], row["coverage"])
         assert 0.95 * least[q] <= row["half_width"] <= 1.05 * most[q]
         error = np.hypot(row["coverage_mcse"], np.sqrt(row["coverage"] * (1 - row["coverage"]) / 200))
         assert abs(covered[q] - row["coverage"]) <= 4 * error + 0.005

@@ -9,19 +9,20 @@ from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.quantile import Quantile
-from ldpflow.engine.batching import TAIL_SECONDS, Missing, cut
+from ldpflow.engine.batching import TAIL_SECONDS, cut
 from ldpflow.engine.prediction import predict
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.rows import Batch
 from ldpflow.simulators.simulator import Cell
 from ldpflow.study import load_study
 
 LAWS = ("normal", "laplace", "logistic")
 
 
-def missing(tau: float, n: int, first: int, last: int, law: str = "normal") -> Missing:
+def missing(tau: float, n: int, first: int, last: int, law: str = "normal") -> Batch:
     path = OnePass(Quantile(tau=tau, law=law), RandomizedResponse(), LdpSgd())
-    return Missing(path, first, last, (Cell(n, BatchMeans(), 0.9),))
+    return Batch(path, 1, first, last, (Cell(n, BatchMeans(), 0.9),))
 
 
 @settings(max_examples=100, deadline=None)
@@ -34,7 +35,7 @@ def test_every_replicate_once(ranges, cores):
         missing(0.1 * (k + 1), 10**power, 64 * start, 64 * start + count, LAWS[k % 3])
         for k, (power, start, count) in enumerate(ranges)
     ]
-    batches = list(cut([wanted], 1, cores))
+    batches = list(cut([wanted], cores))
     for m in wanted:
         mine = sorted((b.first, b.last) for b in batches if b.simulator == m.simulator)
         assert [first for first, _ in mine] == [m.first, *(last for _, last in mine[:-1])]
@@ -45,7 +46,7 @@ def test_every_replicate_once(ranges, cores):
 def test_small_batches_come_last():
     cores = 4
     m = missing(0.5, 10**7, 0, 6400)
-    sizes = [b.last - b.first for b in cut([[m]], 1, cores)]
+    sizes = [b.last - b.first for b in cut([[m]], cores)]
     assert sizes[0] * m.cost.seconds > 1.0
     # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
     assert LANES * m.cost.seconds > TAIL_SECONDS

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.documents import SUM_OF_TEXT
 from ldpflow.engine.check import check_run, repair_run
 from ldpflow.engine.run import run_study, write_summaries
 from ldpflow.errors import InputError
-from ldpflow.store.part import encode
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from tests.faults.study import study
+from tests.faults.study import rewrite, study
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +33,12 @@ def run(made, tmp_path) -> Path:
 
 def edit(run: Path, name: str, change) -> None:
     """Change the values of a column of the first part and save it as a sweep would."""
-    part = min((run / "replicates").rglob("*.parquet"))
-    table = pq.ParquetFile(part).read()
-    field = table.schema.field(name)
-    values = pa.array(change(table[name].to_pylist()), field.type)
-    table = table.set_column(table.column_names.index(name), field, values)
-    metadata = {b"ldpflow": table.schema.metadata[b"ldpflow"]}
-    part.write_bytes(bytes(encode(table.replace_schema_metadata(metadata))))
+
+    def changed(table, meta):
+        values = pa.array(change(table[name].to_pylist()), table.schema.field(name).type)
+        return table.set_column(table.column_names.index(name), table.schema.field(name), values)
+
+    rewrite(min((run / "replicates").rglob("*.parquet")), changed)
 
 
 def with_value(value: object):
@@ -161,15 +157,14 @@ def test_a_run_whose_data_file_has_moved_is_checked(tmp_path, problem):
 
 def resettle(run: Path, **changes: object) -> None:
     """Put other settings of the problem into every part and study.toml, as a stranger might."""
-    for part in (run / "trajectories").rglob("*.parquet"):
-        table = pq.ParquetFile(part).read()
-        meta = json.loads(table.schema.metadata[b"ldpflow"])
-        meta["path_settings"]["problem"] |= changes
-        meta["path_settings"]["problem"] = {k: v for k, v in meta["path_settings"]["problem"].items() if v}
+
+    def settle(table, meta):
+        problem = meta["path_settings"]["problem"] | changes
+        meta["path_settings"]["problem"] = {k: v for k, v in problem.items() if v}
         meta.pop("described", None)
-        part.write_bytes(
-            bytes(encode(table.replace_schema_metadata({b"ldpflow": json.dumps(meta).encode()})))
-        )
+
+    for part in (run / "trajectories").rglob("*.parquet"):
+        rewrite(part, settle)
 
 
 @pytest.mark.parametrize("named", ["/dev/zero", "secret.csv"])

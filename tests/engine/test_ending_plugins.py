@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,8 @@ def test_a_plugin_that_ends_the_process_fails_its_batch(request, tmp_path, endin
     result = run_study(ending_study(tmp_path, ending), tmp_path / "run", engine=engine, num_cpus=2)
     assert result.failed_batches and result.stopped is None
     name = ending.removeprefix("raise ").partition("(")[0]
-    assert all(name in failed for failed in result.failed_batches), result.failed_batches
+    place = re.compile(rf"{name}: .*\(ending_{ENDINGS.index(ending)}\.py, line \d+: {re.escape(ending)}\)")
+    assert all(map(place.search, result.failed_batches)), result.failed_batches
 
 
 UNPICKLABLE = """
@@ -96,8 +98,10 @@ def test_a_subclass_with_kernel_parameters_of_its_own_learns_what_they_lack(tmp_
     assert "problem.taus" in failed and "kernel_parameters() has to return it" in failed
 
 
-@pytest.mark.parametrize("ending", ["sys.exit(3)", "raise BaseException", "sys.exit()"])
-@pytest.mark.parametrize("source", ["leaving.py", "leaving"])
+@pytest.mark.parametrize(
+    ("source", "ending"),
+    [("leaving.py", "sys.exit(3)"), ("leaving.py", "sys.exit()"), ("leaving", "raise BaseException")],
+)
 def test_a_plugin_that_ends_the_process_when_it_is_imported(tmp_path, monkeypatch, capsys, source, ending):
     (tmp_path / "leaving.py").write_text(f"import sys\n{ending}\n")
     monkeypatch.syspath_prepend(tmp_path)

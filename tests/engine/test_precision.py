@@ -10,10 +10,11 @@ import pyarrow as pa
 import pytest
 
 from ldpflow.engine.precision import BATCH, Precision, stopped_coverage
-from ldpflow.engine.run import run_study
+from ldpflow.engine.run import progress_text, run_study
 from ldpflow.errors import InputError
 from ldpflow.options import SweepOptions
 from ldpflow.results.columns import CellRows
+from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
@@ -143,6 +144,16 @@ PRECISION = Precision(0.017, min_replicates=200)
 def stored(run) -> pa.Table:
     rows = RunStore(run).replicates.read(damaged="refuse")
     return rows.sort_by([(name, "ascending") for name in ("path", "replicate", "method")])
+
+
+def test_a_sweep_that_stops_before_its_target_does_not_say_that_all_is_done(tmp_path):
+    seen = []
+    stop = {"on_event": seen.append, "should_stop": lambda: "asked" if seen else None}
+    result = run_study(STUDY, tmp_path / "run", engine="serial", **asdict(PRECISION), **stop)
+    assert result.stopped == "asked" and result.wanted_replicates == result.complete_paths == 0
+    said = f"{result.done_replicates} replicates, which may not reach the target,"
+    assert result.done_replicates > 2 and progress_text(vars(result)) == said
+    assert [session["precision"] for session in open_run(tmp_path / "run").provenance] == [asdict(PRECISION)]
 
 
 @pytest.mark.thorough

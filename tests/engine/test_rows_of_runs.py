@@ -14,7 +14,6 @@ from ldpflow.engine.check import check_run
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.results.comparison import stored_comparisons
 from ldpflow.simulators.rows import rows_of as rows_of_record
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
@@ -110,30 +109,16 @@ def test_rows_are_replayed(run):
 def test_what_is_missing_counts_rows(tmp_path):
     study = Study.from_mapping(STUDY)
     store = RunStore(tmp_path / "run")
-    found = gaps(store, study.plans()[0], 103)
+    found = gaps(store, study.plans()[0], 11, 103)
     assert sorted((gap.first, gap.last, gap.cells[0].runs) for gap in found) == [
         (0, 20, 5), (0, 51, 2), (0, 103, 1),
     ]  # fmt: skip
     assert all(len({cell.runs for cell in gap.cells}) == 1 for gap in found)
     swept(tmp_path / "run")
-    assert gaps(store, study.plans()[0], 103) == []
+    assert gaps(store, study.plans()[0], 11, 103) == []
     # 104 replicates make another row of two runs, and none of five.
-    more = gaps(store, study.plans()[0], 104)
+    more = gaps(store, study.plans()[0], 11, 104)
     assert sorted((gap.first, gap.last, gap.cells[0].runs) for gap in more) == [(51, 52, 2), (103, 104, 1)]
-
-
-def test_rows_of_runs_are_not_paired_with_others(run):
-    out, _, _ = run
-    store = RunStore(out)
-
-    def compared(baseline):
-        rows = stored_comparisons(store, "method", baseline).to_pylist()
-        return {(row["method"], row["K"]): row for row in rows if row["n"] == N}
-
-    by_kind = compared("oracle")
-    assert not any(row["paired"] for row in by_kind.values())
-    assert by_kind["PAR", 5]["pairs"] == 20
-    assert compared("PAR")["oracle", None]["paired"] is False
 
 
 def test_too_few_replicates_for_a_row_are_refused():

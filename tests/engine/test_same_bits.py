@@ -31,26 +31,10 @@ STUDY = studies.changed(
 )  # fmt: skip
 
 
-def changed(**tables):
-    """The study with some tables replaced, or some of their keys."""
-    merged = {name: STUDY[name] | new if isinstance(new, dict) else new for name, new in tables.items()}
-    return Study.from_mapping(STUDY | merged)
-
-
 def rows_of(study, out, **options):
     result = run_study(study, out, **{"engine": "serial", **options})
     assert not result.failed_batches
     return RunStore(out).replicates.read(damaged="refuse").sort_by(ORDER)
-
-
-def by_key(rows):
-    """Rows as a mapping from what identifies them; floats as hex, so that NaN equals itself."""
-    return {
-        tuple(row[name] for name in KEYS): {
-            name: value.hex() if isinstance(value, float) else value for name, value in row.items()
-        }
-        for row in rows.to_pylist()
-    }
 
 
 PROTOCOLS = {
@@ -71,11 +55,6 @@ TRAJECTORIES = {
     "method": [{"kind": ["BM", "HULC"]}],
 }
 STUDIES = {"paths": STUDY, "protocols": PROTOCOLS, "trajectories": TRAJECTORIES}
-
-
-@pytest.fixture(scope="module")
-def serial(tmp_path_factory):
-    return rows_of(Study.from_mapping(STUDY), tmp_path_factory.mktemp("serial") / "run")
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -108,26 +87,6 @@ def test_rows_do_not_depend_on_the_batch(name):
             assert repr(whole.rows.to_pydict()) == repr(pa.concat_tables(p.rows for p in pieces).to_pydict())
             if plan.checkpoints:
                 assert whole.trajectories.equals(pa.concat_tables(p.trajectories for p in pieces))
-
-
-MORE = {
-    "grid": {"n": [500, 1000, 3000, 7001], "level": [0.8, 0.9, 0.95]},
-    "mechanism": {"epsilon": [0.5, 1.0, 3.0]},
-    "problem": {"tau": [0.5, 0.9, 0.95]},
-    "method": [*STUDY["method"], {"kind": "BM", "M": 9}],
-    "replicates": 132,
-}
-OTHERS_OF_BB = {"kind": "BB", "beta": [0.6, 0.75], "B": [60, 90], "multiplier": ["uniform", "rademacher"]}
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("tables", [MORE, {"method": [OTHERS_OF_BB]}], ids=["more", "other settings"])
-def test_cells_and_replicates_do_not_disturb_each_other(serial, tmp_path, tables):
-    ours = by_key(rows_of(changed(**tables), tmp_path / "run"))
-    theirs = by_key(serial)
-    both = ours.keys() & theirs.keys()
-    assert len(both) >= 400
-    assert all(ours[key] == theirs[key] for key in both)
 
 
 BASELINE, HASWELL = ("x86-64", ""), ("haswell", "+avx2,+fma")

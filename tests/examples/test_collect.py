@@ -130,33 +130,38 @@ def test_every_design_from_the_question_to_the_interval(module, tmp_path, name):
     assert found.users == count and found.oddities == [] and found.rows[0]["estimate"] is not None
 
 
-@pytest.mark.parametrize(
-    ("name", "wrong"),
-    [
-        ("haar", 2),
-        ("grr", 16),
-        ("grr", "1"),
-        ("oue", "01"),
-        ("oue", "2" * 64),
-        ("tree", "0" * 5),
-        ("rounds", 0.5),
-    ],
-)
-def test_reports_that_no_device_makes(module, tmp_path, name, wrong):
-    collection = module("collection").Collection(tmp_path / "r.sqlite", design(name, tmp_path, 1200))
-    asked = collection.question()
-    (result,) = collection.add([(asked["ticket"], asked["mac"], wrong)])
-    assert isinstance(result, module("collection").Refused) and collection.count == 0
-    collection.close()
+@pytest.fixture
+def begin(module, tmp_path):
+    """Begins a collection of a design."""
+    begun = []
+
+    def begin(name, n, **algorithm):
+        settings = design(name, tmp_path, n, **algorithm)
+        begun.append(module("collection").Collection(tmp_path / f"{name}.sqlite", settings))
+        return begun[-1]
+
+    yield begin
+    for collection in begun:
+        collection.close()
 
 
 @pytest.fixture
-def begun(module, tmp_path):
-    collection = module("collection").Collection(
-        tmp_path / "reports.sqlite", design("rr_sgd", tmp_path, 100, batch_size=1)
-    )
-    yield collection
-    collection.close()
+def begun(begin):
+    return begin("rr_sgd", 100, batch_size=1)
+
+
+def refuses(module, collection, *wrong):
+    """Whether none of these reports counts."""
+    asked = collection.question()
+    results = collection.add([(asked["ticket"], asked["mac"], report) for report in wrong])
+    return all(isinstance(result, module("collection").Refused) for result in results)
+
+
+def test_reports_that_no_device_makes(module, begin):
+    wrong = {"haar": [2], "grr": [16, "1"], "oue": ["01", "2" * 64], "tree": ["0" * 5], "rounds": [0.5]}
+    for name, reports in wrong.items():
+        collection = begin(name, 1200)
+        assert refuses(module, collection, *reports) and collection.count == 0
 
 
 def test_what_does_not_count(module, begun):
@@ -171,10 +176,7 @@ def test_what_does_not_count(module, begun):
         late,
     ]
     assert all(isinstance(result, Refused) for result in begun.add(forged))
-    question = begun.question()
-    for wrong in (2, -1, "1", 0.5, None, True):
-        (result,) = begun.add([(question["ticket"], question["mac"], wrong)])
-        assert isinstance(result, Refused)
+    assert refuses(module, begun, 2, -1, "1", 0.5, None, True)
     assert begun.count == 1 and begun.state.round == 2
 
 
@@ -201,24 +203,21 @@ def test_as_many_users_are_asked_as_a_round_needs(module, begun, monkeypatch):
     assert server.ask()[0] == 200  # the first one did not answer in time
 
 
-def test_a_step_that_is_not_complete_is_left_out(module, tmp_path):
-    collection = module("collection").Collection(
-        tmp_path / "r.sqlite", design("cells", tmp_path, 100, batch_size=10)
-    )
+def test_a_step_that_is_not_complete_is_left_out(module, begin, tmp_path):
+    collection = begin("cells", 100, batch_size=10)
     for value in range(27):
         collection.add([take_part(collection, module("client").Device, float(value))])
     assert collection.export(tmp_path / "r.csv") == 20
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 21
-    collection.close()
 
 
 def test_another_design_and_a_second_collector(module, tmp_path, begun):
     Collection = module("collection").Collection
     with pytest.raises(SystemExit, match="another collector"):
-        Collection(tmp_path / "reports.sqlite", tmp_path / "rr_sgd.toml")
+        Collection(tmp_path / "rr_sgd.sqlite", tmp_path / "rr_sgd.toml")
     begun.close()
     with pytest.raises(SystemExit, match="another design"):
-        Collection(tmp_path / "reports.sqlite", design("rr_sgd", tmp_path, 200))
+        Collection(tmp_path / "rr_sgd.sqlite", design("rr_sgd", tmp_path, 200))
 
 
 def test_requests_that_cannot_be_right(module, begun):
@@ -233,9 +232,8 @@ def test_requests_that_cannot_be_right(module, begun):
     for body in ("{", "[]", '{"ticket": {}}', "null"):
         text = f"POST /report HTTP/1.1\r\nContent-Length: {len(body)}\r\n\r\n{body}"
         assert asyncio.run(ask(text)).startswith("HTTP/1.1 400")
-    assert asyncio.run(ask("POST /nothing HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}")).startswith(
-        "HTTP/1.1 404"
-    )
+    missing = asyncio.run(ask("POST /nothing HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"))
+    assert missing.startswith("HTTP/1.1 404")
     for text in ("POST /ask HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", "\x00" * 99, "GET / HTTP/1.1\r\n"):
         assert asyncio.run(ask(text)) == ""
     assert '"reports": 0' in asyncio.run(ask("GET /state HTTP/1.1\r\n\r\n"))
@@ -254,18 +252,15 @@ def test_a_device_sends_the_same_report_again(module):
     assert len({body for _, body in sent[1:]}) == 1
 
 
-@pytest.mark.parametrize(
-    ("function", "parameters", "words"),
-    [
+def test_a_device_keeps_to_its_budget(module):
+    for function, parameters, words in (
         ("rr_sgd", {"theta": 0.0, "epsilon": 3.0}, "at most 1"),
         ("gaussian", {"theta": 0.0, "tau": 0.5, "mu": 3.0, "clip": 0.5}, "at most 1"),
         ("rr_sgd", {"theta": 0.0, "epsilon": -1.0}, "budget"),
         ("odds", {"epsilon": 1.0}, "does not have"),
-    ],
-)
-def test_a_device_keeps_to_its_budget(module, function, parameters, words):
-    with pytest.raises(ValueError, match=words):
-        module("client").Device(0.0, 1.0).report(function, parameters)
+    ):
+        with pytest.raises(ValueError, match=words):
+            module("client").Device(0.0, 1.0).report(function, parameters)
 
 
 def test_there_is_a_design_for_every_client():

@@ -66,19 +66,13 @@ def test_commands_print_what_the_page_says(command, output, folder, monkeypatch,
 
 
 def test_both_files_are_one_pilot(folder):
-    """Skewed, rounded, and a fifth of it zero; Parquet and CSV make the same plan."""
-    import ldpflow as lf
+    """Skewed, rounded, and a fifth of it zero; Parquet and CSV have equal values."""
     from ldpflow.components.problems.tables import read_column
 
-    values = read_column(str(folder / "spend.parquet"), "amount").values
+    values, other = (read_column(str(folder / f"spend.{end}"), "amount").values for end in ("parquet", "csv"))
+    assert (values == other).all()
     assert (values == np.round(values)).all() and 0.17 < np.mean(values == 0) < 0.23
     assert np.mean(values) > 1.4 * np.median(values)
-    settings = {"column": "amount", "tau": 0.5, "epsilon": 1, "n": 2e5}
-    one, other = (lf.plan(pilot=str(folder / f"spend.{end}"), **settings) for end in ("parquet", "csv"))
-    drop = {"path", "pilot"}
-    assert [{k: v for k, v in row.items() if k not in drop} for row in one.rows] == [
-        {k: v for k, v in row.items() if k not in drop} for row in other.rows
-    ]
 
 
 def test_python_on_the_page(folder, monkeypatch):

@@ -1,11 +1,9 @@
-"""Faults of files, disk and clock, and a replicate that diverges. A trial is a call with a folder."""
+"""Faults of the disk, and replicates that diverge. A trial is a call with a folder."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -79,21 +77,6 @@ def read_only(work: Path, trial: int) -> None:
         remount("rw")
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-
-
-def clock_jumps(work: Path, trial: int) -> None:
-    """Every look at the clock finds it earlier than before, or a day off, forwards or backwards."""
-    sign = 1 if trial % 4 == 1 else -1
-    backwards = (-3600.0 * (1 + trial) * look for look in range(10**9))
-    days = (86_400.0 * (look * sign % 7 - 3) for look in range(10**9))
-    shifts = days if trial % 2 else backwards
-    expected = serial(work / "expected")
-    now = time.time()
-    with small_parts(), mock.patch.object(time, "time", lambda: now + next(shifts)):
-        serial(work / "run", study(replicates=40))
-        os.utime(work / "run" / "lock", (2**31, 2**31))
-        serial(work / "run")
-    whole(work / "run", expected)
 
 
 def diverging(work: Path, trial: int) -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.engine.check import check_run
 from ldpflow.engine.run import run_study
+from ldpflow.store.part import encode
 from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import REPLICATE_ROWS, REPLICATES
 from ldpflow.study import Study
@@ -55,6 +59,15 @@ def serial(run: str | Path, what: Study | None = None, **options: Any) -> bytes:
     result = run_study(what or study(), run, engine="serial", **options)
     assert not result.failed_batches, result.failed_batches
     return row_bytes(run)
+
+
+def rewrite(file: Path, change: Callable[[pa.Table, dict[str, Any]], pa.Table | None]) -> None:
+    """Change rows or metadata of a Parquet file of a run, and save it with checksums that hold."""
+    table = pq.ParquetFile(file).read()
+    meta = json.loads(table.schema.metadata[b"ldpflow"])
+    changed = change(table, meta)
+    table = (table if changed is None else changed).replace_schema_metadata({b"ldpflow": json.dumps(meta)})
+    file.write_bytes(bytes(encode(table)))
 
 
 def whole(run: str | Path, expected: bytes) -> None:

@@ -72,9 +72,8 @@ def test_a_run_made_before_version_0_3_is_refused_with_one_message_and_left_alon
     name = "one-pass"
     run = shutil.copytree(RUNS / name, tmp_path / "run")
     before = sorted(run.rglob("*"))
-    for command in ("summary", "explain", "report", "export", "check", "cite"):
-        more = ["-o", str(tmp_path / "out")] if command in ("report", "export") else []
-        assert main([command, str(run), *more]) == 2, command
+    for command in ("summary", "check"):
+        assert main([command, str(run)]) == 2, command
         captured = capsys.readouterr()
         assert "a version before 0.3" in captured.out + captured.err, command
     with pytest.raises(InputError, match="a version before 0.3"):

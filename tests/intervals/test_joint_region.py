@@ -13,6 +13,7 @@ from tests.oracles import batch_means, joint_region
 LEVELS = [0.8, 0.9]
 N = 2000
 TRUTH = np.array(VECTOR.problem.truth())
+SIGMA = np.array(asymptotic_covariance(VECTOR))
 
 
 def compare(result, iterates, matrices, critical):
@@ -26,8 +27,7 @@ def compare(result, iterates, matrices, critical):
             inside = joint_region.statistic(mean, TRUTH, V, n) <= q
             assert result.diagnosis["joint_covered"][at, 0, r] == inside
             volume = joint_region.volume(V, n, q)
-            sigma = np.array(asymptotic_covariance(VECTOR))
-            best = joint_region.volume(sigma, n, stats.chi2.ppf(level, d))
+            best = joint_region.volume(SIGMA, n, stats.chi2.ppf(level, d))
             size = result.diagnosis["joint_size"][at, 0, r]
             assert size == pytest.approx((volume / best) ** (1 / d), rel=1e-6)
             assert result.diagnosis["joint_volume"][at, 0, r] == pytest.approx(volume, rel=1e-6)
@@ -38,30 +38,24 @@ def compare(result, iterates, matrices, critical):
         assert np.isnan(values[:, 1:]).all()
 
 
-@pytest.mark.parametrize("quantile", ["chi2", "F"])
-def test_region_of_batch_means(quantile):
+@pytest.mark.parametrize(("base", "quantile"), [("BM", "chi2"), ("BM", "F"), ("oracle", "chi2")])
+def test_region(base, quantile):
     iterates = walk(VECTOR, N, replicates=8)
-    result = JointRegion(base="BM", quantile=quantile, M=8).intervals(record_of(VECTOR, iterates), N, LEVELS)
-    ends = batch_means.batch_ends(N, 8, 0.51)
-    factor = 1 if quantile == "chi2" else 8 / 7
-    matrices = [
-        factor * batch_means.covariance(iterates[:, :, r], ends, iterates[ends[0] :, :, r].mean(axis=0))
-        for r in range(8)
-    ]
+    method = JointRegion(base=base, quantile=quantile, M=8 if base == "BM" else None)
+    result = method.intervals(record_of(VECTOR, iterates), N, LEVELS)
+    matrices = [SIGMA] * 8
+    if base == "BM":
+        ends = batch_means.batch_ends(N, 8, 0.51)
+        factor = 1 if quantile == "chi2" else 8 / 7
+        matrices = [
+            factor * batch_means.covariance(iterates[:, :, r], ends, iterates[ends[0] :, :, r].mean(axis=0))
+            for r in range(8)
+        ]
 
     def critical(level):
         return stats.chi2.ppf(level, 4) if quantile == "chi2" else joint_region.hotelling(level, 4, 8)
 
     compare(result, iterates, matrices, critical)
-    covered = result.diagnosis["joint_covered"][:, 0]
-    assert set(np.unique(covered)) <= {0.0, 1.0}
-
-
-def test_region_of_the_oracle():
-    iterates = walk(VECTOR, N, replicates=8)
-    result = JointRegion(base="oracle").intervals(record_of(VECTOR, iterates), N, LEVELS)
-    sigma = np.array(asymptotic_covariance(VECTOR))
-    compare(result, iterates, [sigma] * 8, lambda level: stats.chi2.ppf(level, 4))
 
 
 @pytest.mark.parametrize(("M", "quantile"), [(2, "chi2"), (4, "chi2"), (4, "F")])

@@ -232,14 +232,6 @@ def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
     assert np.mean(np.abs(t) > 2.576) < 0.06 and 0.8 < np.std(t) < 1.2
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("n", [1, 5])
-@pytest.mark.parametrize("method", [lf.TranscriptRegression(), lf.TranscriptRegressionBatchMeans()], ids=repr)
-def test_too_few_steps_are_undefined(method, n):
-    rows = simulate(Batch(SCALARS["rr"], SEED, 0, 3, (Cell(n, method, 0.9),))).rows
-    assert rows["status"].to_pylist() == ["undefined"] * 3
-
-
 def test_a_decreasing_fit_is_undefined_and_no_miss():
     # The sign of A turned: no increasing branch.
     record = record_of(SCALARS["rr"])
@@ -250,6 +242,7 @@ def test_a_decreasing_fit_is_undefined_and_no_miss():
     assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
 
 
+@pytest.mark.thorough
 def test_coverage_where_the_average_is_biased():
     """tau = .9, n = 1e5: TR covers, batch means do not. Each bound fails once in 10^4 when true.
 

@@ -11,7 +11,7 @@ import pytest
 
 from ldpflow.errors import LdpflowError
 from ldpflow.numerics import kernels
-from ldpflow.numerics.kernels import flat, layout_of, size_of
+from ldpflow.numerics.kernels import flat, layout_of
 from ldpflow.numerics.specialise import Case, KernelPart, specialise
 
 FACTOR = 3
@@ -39,13 +39,6 @@ def tail(values, out):
 def case_of(**values):
     parameters = {"scale": 0.5, "shifts": (1.0, 2.0, 4.0)}
     return Case(tuple(values.items()), (("problem", layout_of(parameters)),), frozenset({"D"}))
-
-
-def test_parameters_lie_in_the_order_of_their_names():
-    parameters = {"a": 1.0, "b": (2.0, 3.0), "c": 4.0}
-    assert layout_of(parameters) == (("a", 0, None), ("b", 1, 2), ("c", 3, None))
-    assert size_of(layout_of(parameters)) == 4
-    assert flat(parameters).tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
 def test_constants_loops_parameters_and_branches_are_written_out():
@@ -76,12 +69,6 @@ def test_compiled_and_uncompiled_agree(extra):
 def test_what_is_missing_is_named():
     with pytest.raises(NameError, match=r"example .*nothing supplies kernel.EXTRA"):
         specialise(example, case_of(D=3))
-
-    def wrong(problem):
-        return problem.size
-
-    with pytest.raises(NameError, match=r"no parameter problem.size \(there are: scale, shifts\)"):
-        specialise(wrong, case_of())
 
 
 def test_a_source_that_changed_after_its_import_is_refused(tmp_path, monkeypatch):

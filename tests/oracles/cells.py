@@ -21,6 +21,16 @@ def private_step(report, taus, eps):
     return ((report < q) - q * low) / (high - low) - np.array(taus)
 
 
+def step_covariance(taus, eps):
+    """Covariance of the private step at the quantiles, over the cells of the value and all reports."""
+    cells = len(taus) + 1
+    chances = np.full((cells, cells), 1 / (np.exp(eps) + cells - 1))
+    np.fill_diagonal(chances, np.exp(eps) * chances[0, 0])
+    reports = np.diff([0.0, *taus, 1.0]) @ chances
+    steps = np.array([private_step(report, taus, eps) for report in range(cells)])
+    return (steps.T * reports) @ steps
+
+
 def path(values, uniforms, taus, eps, c, gamma, theta0, batch=1):
     """All iterates; the values of a batch meet the same iterates, whose steps are averaged.
 

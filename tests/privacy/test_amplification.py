@@ -14,22 +14,12 @@ import dp_accounting
 import pytest
 from scipy import stats
 
-from ldpflow.components.mechanisms import MECHANISMS
 from ldpflow.numerics import accounting
-from ldpflow.practice.privacy.page import CollectionDesign, privacy_page
 from tests.oracles import secret_sample
+from tests.privacy.test_page import page
 
 GRID = 1e-3
-
-
 losses = dp_accounting.pld.privacy_loss_distribution
-
-
-def sampled(kind, settings, rate, delta, reports=1):
-    """epsilon at delta of the page, for one of the invited."""
-    mechanism = MECHANISMS[kind](**settings)
-    design = CollectionDesign(reports=reports, response_rate=rate, secret_sample=True, delta=delta)
-    return privacy_page(kind, settings, mechanism.privacy(), design).guarantees[-1].epsilon_at_delta
 
 
 @pytest.mark.parametrize(
@@ -41,7 +31,8 @@ def test_a_sample_of_gaussian_reports_is_the_librarys(kind, reports, rate, delta
     mu = 0.8
     deviation = 1.0 / (math.sqrt(reports) * mu)
     theirs = losses.from_gaussian_mechanism(deviation, sampling_prob=rate, value_discretization_interval=GRID)
-    found = sampled(kind, {"mu": mu}, rate, delta, reports)
+    sample = {"reports": reports, "response_rate": rate, "secret_sample": True, "delta": delta}
+    found = page(kind, {"mu": mu}, **sample).guarantees[-1].epsilon_at_delta
     assert found == pytest.approx(theirs.get_epsilon_for_delta(delta), rel=2e-3, abs=2 * GRID)
 
 
@@ -55,9 +46,8 @@ def second_threshold(earlier):
 
 def claimed(epsilon, rate, reports=1):
     """epsilon of the page for a secret sample."""
-    statement = MECHANISMS["randomized_response"](epsilon=epsilon).privacy()
-    design = CollectionDesign(reports=reports, response_rate=rate, secret_sample=True)
-    return privacy_page("randomized_response", {}, statement, design).guarantees[-1].epsilon
+    sample = {"reports": reports, "response_rate": rate, "secret_sample": True}
+    return page("randomized_response", {"epsilon": epsilon}, **sample).guarantees[-1].epsilon
 
 
 def test_a_known_order_breaks_the_amplification():
@@ -97,14 +87,12 @@ def test_a_random_number_of_responders_breaks_it():
     assert worst == pytest.approx(3.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["randomized_response", "gaussian"])
-@pytest.mark.parametrize("shuffled", [False, True])
-def test_a_response_rate_alone_gives_no_number(kind, shuffled):
-    settings = {"mu": 1.0} if kind == "gaussian" else {"epsilon": 1.0}
-    users = 10**6 if shuffled else None
-    design = CollectionDesign(response_rate=0.3, shuffled=shuffled, users=users)
-    page = privacy_page(kind, settings, MECHANISMS[kind](**settings).privacy(), design)
-    found = {guarantee.scope: guarantee for guarantee in page.guarantees}
+@pytest.mark.parametrize(
+    ("kind", "settings"), [("gaussian", {"mu": 1.0}), ("randomized_response", {"epsilon": 1.0})]
+)
+@pytest.mark.parametrize("order", [{}, {"shuffled": True, "users": 10**6}])
+def test_a_response_rate_alone_gives_no_number(kind, settings, order):
+    found = {each.scope: each for each in page(kind, settings, response_rate=0.3, **order).guarantees}
     assert "shuffled_sampled" not in found
     sampled = found["sampled"]
     assert (sampled.epsilon, sampled.epsilon_at_delta, sampled.mu) == (None, None, None)
@@ -114,11 +102,9 @@ def test_a_response_rate_alone_gives_no_number(kind, shuffled):
 @pytest.mark.parametrize("rate", [0.05, 0.3])
 def test_a_sample_of_whom_delta_hides_all(rate):
     """A person is drawn with probability at most delta: epsilon is 0."""
-    design = CollectionDesign(response_rate=rate, secret_sample=True, shuffled=True, users=10**6, delta=0.3)
-    statement = MECHANISMS["laplace"](epsilon=1.0).privacy()
-    for guarantee in privacy_page("laplace", {}, statement, design).guarantees:
-        if "sampled" in guarantee.scope:
-            assert guarantee.epsilon_at_delta == 0.0
+    design = {"response_rate": rate, "secret_sample": True, "shuffled": True, "users": 10**6, "delta": 0.3}
+    found = page("laplace", {"epsilon": 1.0}, **design).guarantees
+    assert {each.epsilon_at_delta for each in found if "sampled" in each.scope} == {0.0}
 
 
 @pytest.mark.parametrize(

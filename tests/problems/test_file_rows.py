@@ -41,30 +41,33 @@ def written(tmp_path, x, y, bit, name="rows.csv"):
 LINEAR = {"target": "y", "features": ("one", "age")}
 LOGISTIC = {"target": "yes", "features": ("one", "age")}
 CASES = {
-    "huber": (lf.LinearRegression, {**LINEAR, "huber": 1.0}),
-    "huber clip": (lf.LinearRegression, {**LINEAR, "huber": 2.0, "bounding": "clip", "clip": 1.5}),
-    "logistic": (lf.LogisticRegression, LOGISTIC),
-    "logistic clip": (lf.LogisticRegression, {**LOGISTIC, "bounding": "clip", "clip": 0.8}),
+    "huber": (lf.LinearRegression, {**LINEAR, "huber": 1.0}, (1.0,)),
+    "huber clip": (
+        lf.LinearRegression,
+        {**LINEAR, "huber": 2.0, "bounding": "clip", "clip": 1.5},
+        (2.0, 1.5),
+    ),
+    "logistic": (lf.LogisticRegression, LOGISTIC, ()),
+    "logistic clip": (lf.LogisticRegression, {**LOGISTIC, "bounding": "clip", "clip": 0.8}, (0.8,)),
 }
 
 
-LITERAL = {
-    "huber": lambda x, y, theta: gaussian_sgd.huber_gradient(x, y, theta, 1.0),
-    "huber clip": lambda x, y, theta: gaussian_sgd.huber_gradient(x, y, theta, 2.0, 1.5),
-    "logistic": gaussian_sgd.logistic_gradient,
-    "logistic clip": lambda x, y, theta: gaussian_sgd.logistic_gradient(x, y, theta, 0.8),
-}
+def case(name, tmp_path):
+    """The problem, x, y and the gradient."""
+    kind, settings, constants = CASES[name]
+    x, y, bit = data()
+    problem = kind(file=written(tmp_path, x, y, bit), **settings)
+    huber = kind is lf.LinearRegression
+    literal = gaussian_sgd.huber_gradient if huber else gaussian_sgd.logistic_gradient
+    return problem, x, y if huber else bit, lambda x, y, theta: literal(x, y, theta, *constants)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_moments_are_those_of_the_rows(tmp_path, name):
-    kind, settings = CASES[name]
-    x, y, bit = data()
-    problem = kind(file=written(tmp_path, x, y, bit), **settings)
-    response = y if settings["target"] == "y" else bit
+    problem, x, y, gradient = case(name, tmp_path)
 
     def mean_gradient(theta):
-        return np.mean([LITERAL[name](a, b, theta) for a, b in zip(x, response, strict=True)], axis=0)
+        return np.mean([gradient(a, b, theta) for a, b in zip(x, y, strict=True)], axis=0)
 
     theta = np.array(problem.truth())
     assert np.abs(mean_gradient(theta)).max() < 1e-12
@@ -74,7 +77,7 @@ def test_moments_are_those_of_the_rows(tmp_path, name):
         (mean_gradient(theta + step * e) - mean_gradient(theta - step * e)) / (2 * step) for e in np.eye(2)
     ]
     np.testing.assert_allclose(G, np.array(slopes).T, rtol=1e-5, atol=1e-7)
-    g = np.array([LITERAL[name](a, b, theta) for a, b in zip(x, response, strict=True)])
+    g = np.array([gradient(a, b, theta) for a, b in zip(x, y, strict=True)])
     np.testing.assert_allclose(S, g.T @ g / SIZE, rtol=1e-9, atol=1e-12)
     bound = np.linalg.norm(g, axis=1).max()
     assert bound <= problem.gradient_bound() * (1 + 1e-12)
@@ -83,10 +86,7 @@ def test_moments_are_those_of_the_rows(tmp_path, name):
 @pytest.mark.parametrize("name", CASES)
 def test_draws_are_rows_with_replacement(tmp_path, name):
     """The literal recursion on row floor(u N) of every user, u the uniforms of the data stream."""
-    kind, settings = CASES[name]
-    x, y, bit = data()
-    problem = kind(file=written(tmp_path, x, y, bit), **settings)
-    response = y if settings["target"] == "y" else bit
+    problem, x, y, gradient = case(name, tmp_path)
     path = OnePass(problem, lf.Laplace(epsilon=2.0), lf.LdpSgd(c=0.3))
     n = 150  # more than a chunk
     record = uncompiled.run_path(path, 7, range(3), [1, 2, 100, n])
@@ -96,7 +96,7 @@ def test_draws_are_rows_with_replacement(tmp_path, name):
     scale = problem.l1_sensitivity() / 2.0
 
     def private_gradient(i, row, theta):
-        return LITERAL[name](x[row], response[row], theta) + scale * noise[i - 1]
+        return gradient(x[row], y[row], theta) + scale * noise[i - 1]
 
     iterates = recursion.ldp_sgd_path(chosen, private_gradient, np.zeros(2), 0.3, 0.51)
     np.testing.assert_allclose(record.iterates[:, :, 1], iterates[[0, 1, 99, n - 1]], rtol=1e-8, atol=1e-9)

@@ -22,30 +22,25 @@ from ldpflow.engine.replay import equal_bits, replay
 from ldpflow.engine.run import run_study
 from ldpflow.store.run_store import RunStore
 from tests.oracles.column_law import example_column
+from tests.problems.files import column_file
 from tests.studies import changed
 
 
-def written(tmp_path, values):
-    file = tmp_path / "data.csv"
-    file.write_text("a\n" + "".join(f"{v!r}\n" for v in np.asarray(values).tolist()))
-    return str(file)
-
-
 def test_too_few_values(tmp_path):
-    column = load_column(written(tmp_path, example_column(200)), "a")
+    column = load_column(column_file(tmp_path, example_column(200)), "a")
     check_level(column, None, 0.9)
     for tau, needed in ((0.99, "2,000"), (0.005, "4,000")):
         with pytest.raises(lf.InputError, match=f"200 values: .* needs {needed}") as caught:
             check_level(column, None, tau)
         assert caught.value.field == "problem.tau"
     with pytest.raises(lf.InputError, match="at least 100 values"):
-        load_column(written(tmp_path, example_column(50)), "a")
+        load_column(column_file(tmp_path, example_column(50)), "a")
 
 
 def test_a_value_of_many_records(tmp_path):
     rng = np.random.default_rng(1)
     inflated = np.where(np.arange(2000) < 240, 0.0, rng.lognormal(3, 1, 2000))
-    column = load_column(written(tmp_path, inflated), "a")
+    column = load_column(column_file(tmp_path, inflated), "a")
     check_level(column, None, 0.9)
     with pytest.raises(lf.InputError, match="12% of the records"):
         check_level(column, None, 0.1)
@@ -54,7 +49,7 @@ def test_a_value_of_many_records(tmp_path):
 def test_lattice_and_jitter(tmp_path):
     rng = np.random.default_rng(1)
     values = np.round(2 * rng.normal(size=2000)) / 2
-    column = load_column(written(tmp_path, values), "a")
+    column = load_column(column_file(tmp_path, values), "a")
     assert law_of_column(column, None).spacing == 0.5
     with pytest.raises(lf.InputError, match="jitter = 0.5"):
         check_level(column, None, 0.5)
@@ -101,7 +96,7 @@ def own_study(file, **settings):
 @pytest.mark.parametrize("ties", [None, "keep"])
 def test_a_run_is_continued_and_replayed_without_its_file(tmp_path, ties):
     """The run has the law of the column and the digest of the file: the same bits as with the file."""
-    file = written(tmp_path, example_column(1000))
+    file = column_file(tmp_path, example_column(1000))
     settings = {} if ties is None else {"ties": ties}
     run_study(own_study(file, **settings), tmp_path / "run", engine="serial")
     run_study(own_study(file, **settings).replace(replicates=4), tmp_path / "whole", engine="serial")
@@ -123,12 +118,12 @@ def test_a_run_is_continued_and_replayed_without_its_file(tmp_path, ties):
 
 def test_a_changed_file_is_read_again_and_refused(tmp_path):
     """The message names the digest that was expected."""
-    file = written(tmp_path, example_column(1000))
+    file = column_file(tmp_path, example_column(1000))
     first = load_column(file, "a")
     assert load_column(file, "a") is first
     study = own_study(file)
     digest = study.settings()["problem"][0]["sha256"][0]
-    written(tmp_path, example_column(1100))
+    column_file(tmp_path, example_column(1100))
     assert len(load_column(file, "a").values) == 1100
     for expected in (digest, "0" * 64):
         with pytest.raises(lf.InputError, match=f"SHA-256 {expected}.*has changed"):
@@ -137,15 +132,11 @@ def test_a_changed_file_is_read_again_and_refused(tmp_path):
 
 
 def test_records_without_a_value_are_reported(tmp_path):
-    file = tmp_path / "gaps.csv"
-    file.write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(500).tolist()) + "NA\ninf\n")
+    file = column_file(tmp_path, [*example_column(500), "NA", "inf"])
     with pytest.raises(lf.InputError, match="It has 2 of them"):
-        own_study(str(file))
-    (warning, *_) = own_study(str(file), missing="drop").warnings()
+        own_study(file)
+    (warning, *_) = own_study(file, missing="drop").warnings()
     assert "2 of 502 records had no value and were left out" in warning
-
-
-SALARIES = Path(__file__).parents[2] / "examples/salary/salary_counts.csv"
 
 
 def test_values_with_their_counts_are_the_records(tmp_path):
@@ -155,11 +146,10 @@ def test_values_with_their_counts_are_the_records(tmp_path):
     lines = [*zip(different, counts, strict=True), ("NA", 7), (1e9, 0)]
     counted = tmp_path / "counted.csv"
     counted.write_text("a,people\n" + "".join(f"{v},{c}\n" for v, c in lines))
-    long = tmp_path / "long.csv"
-    long.write_text("a\n" + "".join(f"{v}\n" for v in values) + "NA\n" * 7)
+    long = column_file(tmp_path, [*values, *["NA"] * 7])
     given = {"law": "empirical", "column": "a", "missing": "drop"}
     found = lf.Quantile(file=str(counted), count_column="people", **given)
-    assert found.law_table == lf.Quantile(file=str(long), **given).law_table
+    assert found.law_table == lf.Quantile(file=long, **given).law_table
     assert "7 of 307 records" in str(found.caution())
     assert "file" not in found.key_settings() and found.key_settings()["count_column"] == "people"
 
@@ -192,12 +182,3 @@ def test_atoms_are_values_that_neighbours_do_not_explain(tmp_path):
     for width in (0.01, 1.0, 5.0):
         assert atoms(DataColumn("s", width * np.round(rng.normal(50, 9, 3000) / width), 0)) == ()
     assert atoms(DataColumn("s", np.round(rng.normal(50, 9, 200), 1), 0)) == ()
-
-
-def test_atoms_of_the_salaries():
-    column = load_column(str(SALARIES), "salary", count_column="people")
-    assert len(column.values) == 204_309
-    found = {atom.value: atom for atom in atoms(column)}
-    median = found[50_000.0]
-    assert median.share == pytest.approx(7481 / 204_309) and median.below < 0.5 < median.below + median.share
-    assert len(found) == 39 and 52_000.0 not in found

@@ -14,14 +14,13 @@ from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
 from tests import draws
 from tests.kernels import uncompiled
+from tests.problems.files import column_file
 
 VALUES = np.repeat([0.0, 1.0, 2.5, 7.0], [30, 25, 40, 105])
 
 
 def tied(folder, **settings):
-    file = folder / "data.csv"
-    file.write_text("a\n" + "".join(f"{v}\n" for v in VALUES))
-    return lf.Quantile(law="empirical", file=str(file), ties="keep", **settings)
+    return lf.Quantile(law="empirical", file=column_file(folder, VALUES), ties="keep", **settings)
 
 
 def test_the_law_is_that_of_the_records(tmp_path):
@@ -81,10 +80,9 @@ def test_rows_and_counts_at_an_atom(tmp_path):
 def test_what_is_no_column_with_ties_is_refused(tmp_path):
     with pytest.raises(lf.InputError, match="go with law = 'empirical'"):
         lf.Quantile(ties="keep")
-    file = tmp_path / "long.csv"
-    file.write_text("a\n" + "".join(f"{v / 7}\n" for v in range(5000)))
+    file = column_file(tmp_path, np.arange(5000) / 7)
     with pytest.raises(lf.InputError, match="It has 5,000 in 5,000 records") as caught:
-        lf.Quantile(law="empirical", file=str(file), ties="keep")
+        lf.Quantile(law="empirical", file=file, ties="keep")
     assert caught.value.field == "problem.ties"
 
 
@@ -93,9 +91,8 @@ def test_the_bias_of_the_average_at_an_atom(tmp_path):
 
     A bias has a standard error of 2%; the formula is that of small gaps.
     """
-    file = tmp_path / "atom.csv"
-    file.write_text("a\n" + "-1000\n" * 60 + "0\n" * 80 + "1000\n" * 60)
-    problem = lf.Quantile(tau=0.45, law="empirical", file=str(file), ties="keep")
+    file = column_file(tmp_path, np.repeat([-1000, 0, 1000], [60, 80, 60]))
+    problem = lf.Quantile(tau=0.45, law="empirical", file=file, ties="keep")
     path = OnePass(problem, lf.RandomizedResponse(epsilon=1.0), lf.LdpSgd(c=30.0))
     n, c, gamma = 100_000, 30.0, path.algorithm.gamma
     rows = simulate(Batch(path, 1, 0, 320, (Cell(n, lf.SelfNormalization(), 0.9),))).rows.to_pandas()

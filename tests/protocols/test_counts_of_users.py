@@ -9,19 +9,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from ldpflow.components.problems.laws import Component, Law
 from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.collections import edge_cdf, run_one_shot
 from tests.oracles import protocols as oracle
-from tests.protocols.running import ONE_SHOT, keys, one_shot, spread_of
+from tests.protocols.running import ONE_SHOT, keys, spread_of
 from tests.random.test_counts import holm
 
 REPLICATES = 20_000
 
 
 def law_of_bins(k):
-    pi = np.random.default_rng(5).dirichlet(np.full(k, 2.0))
-    cdf = np.concatenate([[0.0], np.cumsum(pi)])
-    cdf[-1] = 1.0
-    return cdf
+    """A law that is uniform in each of k bins of (0, 1), and its distribution function at their edges."""
+    weights = np.random.default_rng(5).dirichlet(np.full(k, 2.0)).tolist()
+    uniform = (Law("uniform", location=j / k, scale=1 / k) for j in range(k))
+    law = Law("mixture", components=tuple(map(Component, weights, uniform)))
+    return law, edge_cdf(law, np.arange(k + 1) / k)
 
 
 class SameQuestions:
@@ -71,12 +74,12 @@ def moments(values):
 def test_mean_and_covariance_are_those_of_simulated_users(name, epsilon, answers):
     """All means, variances and covariances of F^ at the edges of 40 users together; Holm at 1%."""
     k = 16 if name == "tree" else 8
-    cdf = law_of_bins(k)
-    protocol = PROTOCOLS[name](epsilon=epsilon, answers=answers, range=(0.0, 1.0))
-    drawn, received, _ = one_shot(protocol, cdf, 40, keys(f"users {name} {answers}", 20_000))
-    assert (received == 40).all()
+    law, cdf = law_of_bins(k)
+    protocol = PROTOCOLS[name](epsilon=epsilon, answers=answers, range=(0.0, 1.0), k=k)
+    run = run_one_shot(protocol, law, 0.5, 40, keys(f"users {name} {answers}", 20_000))
+    assert (run.received == 40).all()
     simulated = by_user(name, cdf, 20_000, 40, epsilon, answers)
-    (a, a_error), (b, b_error) = moments(drawn), moments(simulated)
+    (a, a_error), (b, b_error) = moments(run.values), moments(simulated)
     assert holm(2 * stats.norm.sf(np.abs(a - b) / np.hypot(a_error, b_error))) == []
 
 
@@ -85,9 +88,9 @@ def test_mean_and_covariance_are_those_of_simulated_users(name, epsilon, answers
 def test_unbiased_with_the_stated_variance_at_any_n(name, n, epsilon, answers):
     """Mean of F^ and ``spread`` at F itself against the replicates' variance; Holm over the edges at 1%."""
     k = 16
-    cdf = law_of_bins(k)
-    protocol = PROTOCOLS[name](epsilon=epsilon, answers=answers, range=(0.0, 1.0))
-    values, _, _ = one_shot(protocol, cdf, n, keys(f"moments {name} {answers}", REPLICATES))
+    law, cdf = law_of_bins(k)
+    protocol = PROTOCOLS[name](epsilon=epsilon, answers=answers, range=(0.0, 1.0), k=k)
+    values = run_one_shot(protocol, law, 0.5, n, keys(f"moments {name} {answers}", REPLICATES)).values
     variance = np.array([spread_of(protocol, cdf, cdf[m])[m - 1] for m in range(1, k)]) / n
     z = (values.mean(axis=0) - cdf[1:-1]) / np.sqrt(variance / REPLICATES)
     assert holm(2 * stats.norm.sf(np.abs(z))) == []
@@ -98,8 +101,8 @@ def test_unbiased_with_the_stated_variance_at_any_n(name, n, epsilon, answers):
 @pytest.mark.parametrize("name", ["thresholds", "hrr", "haar", "tree"])
 def test_questions_that_no_user_was_asked_are_counted(name):
     k = 16 if name == "tree" else 8
-    protocol = PROTOCOLS[name](epsilon=1.0, range=(0.0, 1.0))
-    _, received, empty = one_shot(protocol, law_of_bins(k), 3, keys("few", 500))
-    assert (received == 3).all()
+    protocol = PROTOCOLS[name](epsilon=1.0, range=(0.0, 1.0), k=k)
+    run = run_one_shot(protocol, Law("uniform"), 0.5, 3, keys("few", 500))
     questions = {"thresholds": 7, "hrr": 7, "haar": 7, "tree": 2}[name]
-    assert (empty >= questions - 3).all() and (empty < questions).all()
+    assert (run.received == 3).all()
+    assert (run.empty >= questions - 3).all() and (run.empty < questions).all()

@@ -8,11 +8,12 @@ from scipy import stats
 
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
+from ldpflow.components.protocols.collections import run_rounds
 from ldpflow.components.protocols.protocol import budget
 from ldpflow.components.protocols.round_counts import fieller, fit_logistic, grid_posterior
-from ldpflow.results.protocol_curves import repeated_bit_variance
+from ldpflow.results.protocol_curves import bit_variance
 from tests.oracles import protocols as oracle
-from tests.protocols.running import Z90, keys, searched
+from tests.protocols.running import Z90, keys
 
 RNG = np.random.default_rng(20261122)
 
@@ -68,44 +69,44 @@ def test_law_of_the_run_is_that_of_simulated_users(rounds, populations):
     """Estimates, lengths and undefined shares of populations of 3,000 users; 1% in all."""
     n, tau, eps = 3000, 0.7, 2.0
     protocol = PROTOCOLS["rounds"](epsilon=eps, range=(-6.3, 9.7), rounds=rounds)
-    estimates, limits, received = searched(protocol, Law("normal"), n, keys("users", populations), tau)
+    run = run_rounds(protocol, Law("normal"), tau, n, keys("users", populations))
     rng = np.random.default_rng(2)
     users = [
         oracle.rounds(rng, rng.normal(size=n), -6.3, 9.7, tau, eps, rounds, Z90) for _ in range(populations)
     ]
     simulated = np.array([estimate for estimate, _ in users])
     lengths = np.array([limits[1] - limits[0] for _, limits in users if limits is not None])
-    found = limits[0, :, 1] - limits[0, :, 0]
+    limits = run.intervals([Z90])
+    found = limits.upper[0, 0] - limits.lower[0, 0]
     defined = np.isfinite(found)
-    assert stats.ks_2samp(estimates, simulated).pvalue > 0.01 / 3
+    assert stats.ks_2samp(run.estimate, simulated).pvalue > 0.01 / 3
     assert stats.ks_2samp(found[defined], lengths).pvalue > 0.01 / 3
     table = [[defined.sum(), (~defined).sum()], [len(lengths), len(users) - len(lengths)]]
     assert stats.fisher_exact(table).pvalue > 0.01 / 3
     asked = protocol.asked(n, tau)
     counts = [8, *[3] * (rounds - 2), 2]
-    assert (received == sum(a * c for a, c in zip(asked, counts, strict=True))).all()
+    assert (run.received == sum(a * c for a, c in zip(asked, counts, strict=True))).all()
 
 
 def test_a_quantile_outside_the_range_ends_at_the_range():
     protocol = PROTOCOLS["rounds"](epsilon=4.0, range=(2.0, 6.0))
-    estimates, limits, _ = searched(protocol, Law("normal"), 10**5, keys("outside", 50), 0.5)
-    assert (estimates < 2.4).all()
-    defined = np.isfinite(limits[0, :, 0])
-    assert defined.sum() > 25
-    assert (limits[0, defined, 0] == 2.0).all()
+    run = run_rounds(protocol, Law("normal"), 0.5, 10**5, keys("outside", 50))
+    assert (run.estimate < 2.4).all()
+    lower = run.intervals([Z90]).lower
+    assert np.isfinite(lower).sum() > 25 and (lower[np.isfinite(lower)] == 2.0).all()
 
 
-@pytest.mark.parametrize(("epsilon", "answers"), [(1.0, 1), (4.0, 4)])
-def test_error_and_coverage(epsilon, answers):
+def test_error_and_coverage_with_several_answers():
     """Median of a normal law: RMSE 1.26 of the bound's standard error with one answer, coverage .91.
 
     1,000 replicates: standard errors .03 and .009.
     """
-    n = 10**5
+    n, epsilon, answers = 10**5, 4.0, 4
     protocol = PROTOCOLS["rounds"](epsilon=epsilon, answers=answers, range=(-6.3, 9.7))
-    estimates, limits, received = searched(protocol, Law("normal"), n, keys("several", 1000), 0.5)
-    error = np.sqrt(repeated_bit_variance(0.5, epsilon, answers) / n) * np.sqrt(2 * np.pi)
-    assert 1.1 < np.sqrt(np.mean(estimates**2)) / error < 1.5
-    covered = (limits[0, :, 0] <= 0) & (limits[0, :, 1] >= 0)
+    run = run_rounds(protocol, Law("normal"), 0.5, n, keys("several", 1000))
+    limits = run.intervals([Z90])
+    error = np.sqrt(bit_variance(0.5, epsilon, answers) / n) * np.sqrt(2 * np.pi)
+    assert 1.1 < np.sqrt(np.mean(run.estimate**2)) / error < 1.5
+    covered = (limits.lower <= 0) & (limits.upper >= 0)
     assert 0.88 < covered.mean() < 0.95
-    assert (received <= n).all() and (received > 0.55 * n).all()
+    assert (run.received <= n).all() and (run.received > 0.55 * n).all()

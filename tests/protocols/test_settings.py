@@ -57,7 +57,6 @@ def test_every_threshold_asks_some_user(rounds, tau, epsilon):
 @pytest.mark.parametrize("kind", PROTOCOLS)
 def test_one_answer_is_the_default_and_a_guarantee_is_for_all_of_them(kind):
     protocol = PROTOCOLS[kind](range=(0.0, 1.0), epsilon=2.0, answers=4)
-    assert protocol.privacy().epsilon == 2.0
     assert protocol.budget().epsilon == 0.5
     single = PROTOCOLS[kind](range=(0.0, 1.0), epsilon=2.0)
     assert "answers" not in single.key_settings()

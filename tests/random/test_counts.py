@@ -43,14 +43,8 @@ def drawn(n, p, size=DRAWS, stage=0):
 
 
 def holm(p_values, alpha=ALPHA):
-    """Indices of the hypotheses that Holm's procedure rejects."""
-    order = np.argsort(p_values)
-    rejected = []
-    for rank, index in enumerate(order):
-        if p_values[index] > alpha / (len(p_values) - rank):
-            break
-        rejected.append(int(index))
-    return rejected
+    """P-values that Holm's procedure rejects in its first step: none if it rejects none."""
+    return [p for p in p_values if not p > alpha / len(p_values)]
 
 
 def classes(n, p):

@@ -6,24 +6,15 @@ import pytest
 
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges, gamma_table
-from ldpflow.numerics.streams import PLANE
 from tests.oracles import column_law as literal
-from tests.random.test_samplers import raw, state
-
-
-def draw(name, table, planes=1, key="k"):
-    s = state(key)
-    result = np.empty(planes * PLANE)
-    for k in range(planes):
-        TABLE_SAMPLERS[name](s, table, result[k * PLANE : (k + 1) * PLANE])
-    return result
+from tests.random.test_samplers import fill, raw
 
 
 def test_draws_of_a_column_are_its_quantiles():
     values = literal.example_column()
     law, p_s_q = column_law(values), literal.table(values)
     u, _ = raw()
-    x = draw("empirical", law.sampling_table())
+    x = fill(TABLE_SAMPLERS["empirical"], law.sampling_table())
     assert (np.abs(x - law.quantiles(u)) <= np.spacing(x)).all()
     assert x[:200] == pytest.approx([literal.quantile(p_s_q, v) for v in u[:200]], rel=1e-12)
 
@@ -48,7 +39,7 @@ def test_every_cell_of_a_column():
 @pytest.mark.parametrize("shape", [0.125, 20.0])
 def test_draws_of_a_gamma_law(shape):
     u, _ = raw()
-    x = draw("gamma", gamma_table(shape))
+    x = fill(TABLE_SAMPLERS["gamma"], gamma_table(shape))
     with mp.workdps(30):
         for k in range(0, 4000, 50):
             p = mp.gammainc(mp.mpf(shape), 0, mp.mpf(float(x[k])), regularized=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import warnings
 from functools import partial
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -173,6 +175,14 @@ def test_files_that_killed_processes_left_go_with_the_next_sweep(run):
         file.write_text("unfinished")
     serial(run, study(**SMALL))
     assert {*(run / "tmp").iterdir()} == {left[1], mine}
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_full_disk_says_what_to_type(tmp_path, monkeypatch, fresh):
+    monkeypatch.setattr(os, "replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
+    said = "run the same command without --fresh to" if fresh else "run the same command again to"
+    with pytest.raises(StorageError, match=said):
+        serial(tmp_path / "run", study(**SMALL), fresh=fresh)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,42 +12,6 @@ import pytest
 from ldpflow.errors import InputError
 from ldpflow.store.files import RunLock
 from ldpflow.store.run_store import RunStore
-
-HOLDER = """
-import sys, time
-from ldpflow.store.files import RunLock
-from ldpflow.store.run_store import RunStore
-with RunLock(RunStore(sys.argv[1]), "ldpflow sweep held"):
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-@pytest.fixture
-def holder(tmp_path):
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None and process.stdout.readline() == "held\n"
-    yield process
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def test_a_second_process_is_refused_by_name_and_a_dead_one_is_succeeded(tmp_path, holder):
-    store = RunStore(tmp_path)
-    with pytest.raises(InputError) as caught, RunLock(store):
-        pass
-    message = str(caught.value)
-    assert socket.gethostname() in message and str(holder.pid) in message
-    assert "ldpflow sweep held" in message
-    os.kill(holder.pid, signal.SIGKILL)
-    holder.wait()
-    with RunLock(store) as lock:
-        assert lock.took_over is not None and lock.took_over["pid"] == holder.pid
-    with RunLock(store) as lock:
-        assert lock.took_over is None, "released in order"
 
 
 def test_the_same_process_is_refused_too_and_an_error_releases_the_lock(tmp_path):

@@ -11,7 +11,7 @@ from ldpflow.errors import Caution, InputError
 from ldpflow.run import Run
 from ldpflow.study import Study
 from tests.cli.conftest import ldpflow  # noqa: F401
-from tests.studies import changed
+from tests.studies import changed, small
 
 SPLIT = [{"kind": "ldp_sgd"}, {"kind": "budget_split", "perturbations": 4}]
 
@@ -49,9 +49,7 @@ def test_a_method_that_is_listed_twice_is_named():
 
 def test_every_way_to_a_run_says_it(ldpflow, tmp_path):  # noqa: F811
     methods = [lf.SelfNormalization(), {"kind": "PB"}]
-    study = lf.Study(
-        lf.Quantile(), lf.RandomizedResponse(epsilon=1.0), lf.LdpSgd(), methods, 200, replicates=4
-    )
+    study = small(methods=methods, replicates=4)
     with pytest.warns(Caution, match="PB makes no interval"):
         run = lf.sweep(study, tmp_path / "run", executor="serial")
     assert isinstance(run, Run) and run.cautions[0].startswith("PB makes no interval")

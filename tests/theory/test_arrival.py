@@ -69,15 +69,6 @@ def test_closure_is_the_literal_one(name):
     assert found.bias_start + found.bias_steps == pytest.approx(found.bias, rel=1e-12)
 
 
-def test_the_trials_case():
-    (found,) = predict_arrivals([TRIAL])
-    assert found.relaxation_times == pytest.approx(2.568, abs=5e-4)
-    assert found.standard_error == pytest.approx(0.7059, abs=5e-5)
-    assert found.bias == pytest.approx(-10.60, abs=0.05)
-    assert found.coverage(0.9) < 1e-6
-    assert found.verdict == "not_arrived"
-
-
 @pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30, 10.0, 31.4, 1e-6])
 def test_free_of_the_unit(unit):
     laws = ["normal", "lognormal", Law("empirical", table=column_law(example_column()))]
@@ -96,15 +87,6 @@ def test_many_at_once_are_each_alone():
     cases = [*CASES.values(), replace(TRIAL, steps=1000), TRIAL, replace(TRIAL, steps=400)]
     together = predict_arrivals(cases)
     assert together == [predict_arrivals([run])[0] for run in cases]
-
-
-def test_steps_of_several_records():
-    """A step of 10 records has a tenth of the variance."""
-    run = replace(case("normal", 0.9, 1.0, n=1000), records=10)
-    (found,) = predict_arrivals([run])
-    s = 0.09 + noise(1.0)
-    error = math.sqrt(s / 10 / 1000) / run.law.density_at_quantile(0.9)
-    assert found.standard_error == pytest.approx(error, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.engine.run import run_study
 from ldpflow.practice.planning.sources import design
-from ldpflow.results.arrival import predict_arrivals
+from ldpflow.results.arrival import LATTICE, lattice_ratio, predict_arrivals
+from ldpflow.simulators.approach import Approach
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.studies import changed
@@ -79,31 +80,22 @@ def test_the_rule_survives_a_factor_of_two(tmp_path, name, tau, epsilon):
         assert 0.87 <= covered(row) <= 0.95, (factor, covered(row))
 
 
+ROUNDED = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
+
+
 def test_jitter_makes_a_lattice_harmless(tmp_path):
     """N(0, 1) rounded to .5, K = 50: of 400 an honest interval covers .90 +- .05, but for 1 seed in 1000."""
     n, c = 20_000, 50.0 / 0.3989 / float(np.sum(np.arange(1, 20_001.0) ** -0.51))
-    values = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
-    with pytest.raises(Exception, match="jitter = 0.5"):
-        simulated(tmp_path / "refused", pilot(tmp_path, values), 1.0, {"c": c}, n, [{"kind": "oracle"}], 2)
-    problem = pilot(tmp_path, values) | {"jitter": 0.5}
+    file = tmp_path / "values.csv"
+    np.savetxt(file, ROUNDED, header="v", comments="")
+    problem = {"tau": 0.5, "law": "empirical", "file": str(file), "column": "v", "jitter": 0.5}
     found = simulated(tmp_path / "run", problem, 1.0, {"gamma": 0.51, "c": c}, n, [{"kind": "oracle"}], 400)
     assert 0.85 <= covered(found["oracle"]) <= 0.95
 
 
-def pilot(tmp_path, values):
-    """An empirical problem on a file with the values."""
-    file = tmp_path / "values.csv"
-    file.write_text("v\n" + "".join(f"{v!r}\n" for v in values.tolist()))
-    return {"tau": 0.5, "law": "empirical", "file": str(file), "column": "v"}
-
-
 def test_the_true_law_of_a_rounded_value_is_coarse_for_these_steps():
     """What the caution of a plan measures: spacing over the deviation of the last iterates."""
-    from ldpflow.results.arrival import LATTICE, lattice_ratio
-    from ldpflow.simulators.approach import Approach
-
-    values = np.round(2 * np.random.default_rng(3).normal(size=20_000)) / 2
-    table = column_law(values)
+    table = column_law(ROUNDED)
     case = Approach(Law("empirical", table=table), 0.9, math.e / (math.e - 1) ** 2, 0.3, 0.51, 0.0, 20_000)
     assert table.spacing == 0.5 and lattice_ratio(case) > LATTICE
     assert lattice_ratio(replace(case, c=100.0)) < LATTICE

@@ -61,8 +61,6 @@ def test_fourth_theorem_on_the_quadratic():
     leading = bounds.leading_term(np.diag(h), np.diag(covariance) + 4.0 * np.eye(4))
     ratio = moments["average_pre"][n] / bounds.average_bound(s, n, leading, moments["distance"], post=False)
     assert ratio.max() == pytest.approx(0.285, abs=0.01)
-    post = bounds.average_bound(s, n, leading, moments["distance"], post=True)
-    assert (moments["average_post"][n] <= post).all()
 
 
 @pytest.mark.slow

@@ -22,20 +22,17 @@ from ldpflow.components.protocols.collections import (
     run_one_shot,
     run_rounds,
 )
-from ldpflow.errors import InputError
-from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.transcripts.result import interval_words
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Cell
 from tests.oracles import protocols as oracle
-from tests.oracles.transcript import SETTINGS, demo, values
+from tests.oracles.transcript import SETTINGS, values
+from tests.protocols.running import ONE_SHOT, Z90, keys
 from tests.transcripts.conftest import as_table, field_of
 from tests.transcripts.test_designs import SAME
 from tests.transcripts.test_protocols import ROUNDS, rounds_table
 
-ONE_SHOT = ("thresholds", "grr", "oue", "hrr", "haar", "tree")
 RANGE = (-4.0, 4.0)
-Z90 = 1.6448536269514722
 LAW = lf.Quantile(tau=0.5).data_law()
 
 
@@ -88,20 +85,16 @@ def test_the_least_and_largest_distribution_function_by_enumeration(kind):
     assert np.max(every, axis=0) == pytest.approx(largest, abs=1e-12)
 
 
-def keys(name, count):
-    return np.array([counter_keys(1, "reports", name, r) for r in range(count)], dtype=np.uint64)
+def coverage(lower, upper):
+    """Share of intervals with the true median, 0."""
+    return float(np.mean((lower <= 0.0) & (upper >= 0.0)))
 
 
-def coverage(lower, upper, truth):
-    return float(np.mean((lower <= truth) & (truth <= upper)))
-
-
-def widened_runs(run, share, asked, count):
+def widened_runs(run, share, count):
     """Lower limits, upper limits and whether one is an end of the range, of some replicates."""
-    singles = (
-        replace(run, values=run.values[r : r + 1], received=run.received[r : r + 1]) for r in range(count)
-    )
-    return np.array([one.widened(0.5, Z90, "line", share, asked) for one in singles]).T
+    parts = (slice(r, r + 1) for r in range(count))
+    singles = (replace(run, values=run.values[r], received=run.received[r]) for r in parts)
+    return np.array([one.widened(0.5, Z90, "line", share) for one in singles]).T
 
 
 @pytest.mark.parametrize(("kind", "z"), [*((kind, 0.0) for kind in ONE_SHOT), ("thresholds", Z90)])
@@ -113,8 +106,8 @@ def test_the_shift_of_limits(kind, z):
     tau, share, n, protocol = 0.3, 0.02, 30_000, PROTOCOLS[kind](epsilon=1.0, range=RANGE, k=16)
     edges, cdf, b = protocol.edges(16), np.linspace(0.0, 1.0, 17), protocol.budget()
     asked = np.full(protocol.questions(16), n / 15.0)
-    run = Histograms(protocol, edges, cdf[None, 1:-1], np.array([float(n)]), np.zeros(1))
-    found = run.widened(tau, z, "line", share, asked)
+    run = Histograms(protocol, edges, cdf[None, 1:-1], np.array([float(n)]), np.zeros(1), asked, asked)
+    found = run.widened(tau, z, "line", share)
     variance = 15 * (tau * (1 - tau) + b.noise / 4) + share * (1 - share) * 14 / b.gap**2
     for side, worst in enumerate(report_range(protocol, 16)[:2]):
         moved = cdf[1:-1] - share * (worst - tau)
@@ -130,13 +123,12 @@ def test_the_worst_attack_on_a_histogram(kind, push):
     Correct code fails with probability below 3e-4: of 300 intervals 15 miss on average.
     """
     protocol = PROTOCOLS[kind](epsilon=1.0, range=RANGE, k=16, liars=0.01, liars_push=push)
-    counts = np.empty((2, protocol.questions(16)))
-    run = run_one_shot(protocol, LAW, 0.5, 50_000, keys(kind + push, 300), tuple(counts))
+    run = run_one_shot(protocol, LAW, 0.5, 50_000, keys(kind + push, 300, seed=1))
     plain = run.intervals([0.5], [Z90], "line")
-    wide = widened_runs(run, 0.01, counts[0], 300)
-    assert coverage(plain.lower[0, 0], plain.upper[0, 0], 0.0) < 0.88
-    assert 0.9 <= coverage(*wide[:2], 0.0) <= 0.99
-    none = widened_runs(run, 0.0, counts[0], 20)
+    wide = widened_runs(run, 0.01, 300)
+    assert coverage(plain.lower[0, 0], plain.upper[0, 0]) < 0.88
+    assert 0.9 <= coverage(*wide[:2]) <= 0.99
+    none = widened_runs(run, 0.0, 20)
     for found, usual in zip(none, (plain.lower, plain.upper, plain.range_end), strict=True):
         assert np.array_equal(found, usual[..., 0, :20].reshape(-1))
 
@@ -146,17 +138,14 @@ def test_the_worst_attack_on_rounds(push):
     """100 collections: 5 of 100 miss on average, more than 14 with probability 2e-4."""
     protocol = PROTOCOLS["rounds"](epsilon=1.0, range=(-6.3, 9.7), liars=0.01, liars_push=push)
     plain, wide = [], []
-    for replicate in keys("rounds" + push, 100):
-        _, counts = run_rounds(protocol, LAW, 0.5, 50_000, replicate[None])
-        search, x = fold_rounds(protocol, 0.5, counts)
+    for replicate in keys("rounds" + push, 100, seed=1):
+        search = run_rounds(protocol, LAW, 0.5, 50_000, replicate[None])
         usual = search.intervals([Z90])
-        asked = (counts[:, :, 0] * np.isfinite(x)).ravel()
-        x = np.nan_to_num(x).ravel()
         plain.append((usual.lower[0, 0, 0], usual.upper[0, 0, 0]))
-        wide.append(search.widened(Z90, 0.01, x, asked))
-        assert search.widened(Z90, 0.0, x, asked) == pytest.approx(plain[-1], abs=1e-9)
-    assert coverage(*np.transpose(plain), 0.0) < 0.75
-    assert 0.86 <= coverage(*np.transpose(wide), 0.0) < 1.0
+        wide.append(search.widened(Z90, 0.01)[:2])
+        assert search.widened(Z90, 0.0)[:2] == pytest.approx(plain[-1], abs=1e-9)
+    assert coverage(*np.transpose(plain)) < 0.75
+    assert 0.86 <= coverage(*np.transpose(wide)) < 1.0
 
 
 @pytest.mark.parametrize("push", ["down", "up"])
@@ -174,10 +163,26 @@ def test_the_worst_attack_on_a_path(push):
     usual = method.intervals(record, n, [0.9])
     ends = [share * (report - (1 - p)) / (2 * p - 1) - share * tau for report in (0, 1)]
     lower, upper = method.limits_under_shift(record, n, [0.9], 0, *ends)
-    assert coverage(usual.lower[0, 0], usual.upper[0, 0], 0.0) < 0.8
-    assert 0.93 <= coverage(lower[0], upper[0], 0.0) <= 0.997
+    assert coverage(usual.lower[0, 0], usual.upper[0, 0]) < 0.8
+    assert 0.93 <= coverage(lower[0], upper[0]) <= 0.997
     none = method.limits_under_shift(record, n, [0.9], 0, 0.0, 0.0)
     assert np.allclose(none[0], usual.lower[0]) and np.allclose(none[1], usual.upper[0])
+
+
+@pytest.mark.parametrize(("degree", "region", "beyond"), [(2, 1.25, 1.50), (3, 0.7, 1.22)])
+def test_reports_that_depend_on_theta(degree, region, beyond):
+    """Absolute weights of A_i in the fit at u, for normal thetas, against sqrt(N h) at their mean."""
+    x = np.linspace(-9.0, 9.0, 20_001)
+    p = np.exp(-x * x / 2) / np.exp(-x * x / 2).sum()
+    hermite = [lambda t: 1.0, lambda t: t, lambda t: t * t - 1, lambda t: t**3 - 3 * t]
+
+    def weights(u):
+        return sum(h(u) * h(x) / math.factorial(k) for k, h in enumerate(hermite[: degree + 1]))
+
+    bound = np.sqrt(p @ weights(0.0) ** 2)
+    largest = max(p @ abs(weights(u)) for u in np.linspace(0.0, region, 30))
+    assert largest < 1.225 and bound == pytest.approx(1.225, abs=1e-3)
+    assert p @ abs(weights(2.0)) / bound == pytest.approx(beyond, abs=0.01)
 
 
 def test_reports_of_protocols_are_widened_by_the_whole_share():
@@ -185,36 +190,26 @@ def test_reports_of_protocols_are_widened_by_the_whole_share():
     draw, share = random.Random(1), 0.03
     protocol = PROTOCOLS["grr"](epsilon=1.0, range=RANGE, k=16)
     reports = [client.grr(draw.gauss(0.0, 1.0), 1.0, *RANGE, 16, draw=draw.randrange) for _ in range(2000)]
-    asked = np.full(16, 2000.0)
-    histogram = fold_one_shot(protocol, 16, asked, np.bincount(reports, minlength=16).astype(float), 2000)
+    histogram = fold_one_shot(protocol, 16, np.full(16, 2e3), np.bincount(reports, minlength=16) * 1.0, 2000)
+    table = rounds_table()
+    search = lf.Rounds(epsilon=2.0, range=tuple(ROUNDS["protocol"]["range"]))
+    counts, at = np.zeros((5, 8, 2)), (np.array(table["round"]) - 1, np.array(table["question"]))
+    np.add.at(counts, at, np.stack([np.ones(len(table)), table["report"]], axis=1))
     settings = {
         "problem": {"tau": 0.5},
         "protocol": {"kind": "grr", "epsilon": 1.0, "range": RANGE, "k": 16},
         "method": [{"kind": "inversion", "limits": "line"}],
     }
-    (row,) = lf.analyse({"report": reports}, settings, adversarial_share=share).rows
-    expected = histogram.widened(0.5, Z90, "line", share, asked)
-    assert (row["lower"], row["upper"]) == pytest.approx(expected[:2])
-
-    table = rounds_table()
-    search = lf.Rounds(epsilon=2.0, range=tuple(ROUNDS["protocol"]["range"]))
-    counts = np.zeros((search.rounds, 8, 2))
-    np.add.at(counts[:, :, 0], (np.array(table["round"]) - 1, np.array(table["question"])), 1.0)
-    np.add.at(counts[:, :, 1], (np.array(table["round"]) - 1, np.array(table["question"])), table["report"])
-    fit, x = fold_rounds(search, 0.5, counts)
-    asked = (counts[:, :, 0] * np.isfinite(x)).ravel()
-    (row,) = lf.analyse(table, ROUNDS, adversarial_share=share).rows
-    expected = fit.widened(Z90, share, np.nan_to_num(x).ravel(), asked)
-    assert (row["lower"], row["upper"]) == pytest.approx(expected)
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return demo(20_000)[0]
+    for source, own, expected in (
+        ({"report": reports}, settings, histogram.widened(0.5, Z90, "line", share)),
+        (table, ROUNDS, fold_rounds(search, 0.5, counts).widened(Z90, share)),
+    ):
+        (row,) = lf.analyse(source, own, adversarial_share=share).rows
+        assert (row["lower"], row["upper"]) == pytest.approx(expected[:2])
 
 
 def test_every_interval_is_widened_and_says_so(rows):
-    table = as_table(rows)
+    table = as_table(rows[0])
     plain = lf.analyse(table, SETTINGS)
     wide = lf.analyse(table, SETTINGS, adversarial_share=0.02)
     for one, other in zip(plain.rows, wide.rows, strict=True):
@@ -232,15 +227,12 @@ def test_every_interval_is_widened_and_says_so(rows):
     honest = interval_words(plain.reported()).partition("interval ")[2]
     assert "2% of users who send any report" in words and f"Without them: {honest}" in words
     assert wide.to_dict()["adversarial_share"] == 0.02
-    assert wide.to_dict()["verdicts"][0]["without_adversaries"] == [
-        plain.reported()["lower"],
-        plain.reported()["upper"],
-    ]
+    assert wide.to_dict()["verdicts"][0]["without_adversaries"] == [own["lower"], own["upper"]]
     assert "adversar" not in plain.methods_paragraph() and "any report" not in plain.describe()
 
 
 def test_no_bounded_interval_is_said_with_the_one_of_honest_users(rows):
-    found = lf.analyse(as_table(rows), SETTINGS, adversarial_share=0.3)
+    found = lf.analyse(as_table(rows[0]), SETTINGS, adversarial_share=0.3)
     assert found.reported() is None and "undefined" in found.flags and found.exit_code() == 1
     assert "Without them: [" in found.describe() and "no interval is bounded" in found.describe()
 
@@ -252,5 +244,5 @@ def test_shares_that_cannot_be(share):
 
 def test_reports_of_any_size_have_no_bound(rows):
     settings = SETTINGS | {"mechanism": {"kind": "laplace", "epsilon": 1.0}}
-    with pytest.raises(InputError, match="may be any number"):
-        lf.analyse(as_table(rows), settings, adversarial_share=0.01)
+    share = {"adversarial_share": 0.01}
+    assert field_of(lf.analyse, as_table(rows[0]), settings, **share) == "adversarial_share"

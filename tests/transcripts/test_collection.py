@@ -5,23 +5,19 @@ from __future__ import annotations
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import merge_settings, read_collection, read_settings
+from ldpflow.practice.transcripts.collection import merge_settings, read_collection
 from tests.oracles.transcript import SETTINGS
 from tests.transcripts.conftest import field_of
 
 
 def test_what_is_read():
-    more = {
-        "level": [0.9, 0.95],
-        "origin": 39,
-        "seed": 4,
-        "method": [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}, {"kind": "BB", "beta": [0.7, 0.8]}],
-    }
-    collection = read_collection(SETTINGS | more)
+    methods = [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}, {"kind": "BB", "beta": [0.7, 0.8]}]
+    collection = read_collection(SETTINGS | {"level": [0.9, 0.95], "origin": 39, "method": methods})
     assert collection.taus == (0.9,) and collection.levels == (0.9, 0.95)
     assert collection.algorithm.step_constant() == 40.0 and collection.start == (20.0,)
     assert [m.kind for m in collection.methods] == ["TR", "BB", "BB"]
     assert collection.origin == (39.0,) and collection.batch_size == 1
+    assert read_collection(changed("problem", tau=[0.9]) | {"path": None}) == read_collection(SETTINGS)
     rounds = read_collection(SETTINGS | {"algorithm": {"c": 1.0, "gamma": 0.6, "batch_size": 20}})
     assert rounds.batch_size == 20 and rounds.start is None
 
@@ -46,38 +42,26 @@ def without(table, name):
         (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.9, 0.5]}}, "problem.taus"),
         (SETTINGS | {"problem": {"kind": "quantiles"}}, "problem.taus"),
         (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.5]}}, "mechanism.kind"),
-        (
-            {"problem": {"kind": "other"}, "mechanism": {"kind": "cells", "epsilon": 1.0}},
-            "mechanism.kind",
-        ),
+        ({"problem": {"kind": "other"}, "mechanism": {"kind": "cells", "epsilon": 1.0}}, "mechanism.kind"),
         (changed("problem", law="normal"), "problem.law"),
         (changed("problem", kind="quantil"), "problem.kind"),
         (without("mechanism", "kind"), "mechanism.kind"),
         (without("mechanism", "epsilon"), "mechanism.epsilon"),
-        (changed("mechanism", epsilon=-1.0), "mechanism.epsilon"),
-        (changed("mechanism", kind="randomised"), "mechanism.kind"),
         (changed("mechanism", sampling="private_bit"), "mechanism.sampling"),
         (SETTINGS | {"mechanism": {"kind": "gaussian", "mu": 1.0, "mu_min": 0.5}}, "mechanism"),
-        (SETTINGS | {"problem": {"kind": "linear_regression"}}, "mechanism.kind"),
         (without("algorithm", "c"), "algorithm.c"),
         (without("algorithm", "gamma"), "algorithm.gamma"),
         (changed("algorithm", radius=2.0), "algorithm.radius"),
         (changed("algorithm", kind="dp_nsgd"), "algorithm.kind"),
         (changed("algorithm", kind="minibatch_sgd", noise="batch"), "algorithm.noise"),
         (changed("algorithm", final_theta="x"), "algorithm.final_theta"),
-        (SETTINGS | {"method": [{"kind": "TT"}]}, "method.kind"),
         (SETTINGS | {"level": 1.0}, "level"),
         (SETTINGS | {"level": []}, "level"),
         (SETTINGS | {"level": 1e-320}, "level"),
         (SETTINGS | {"level": 10**400}, "level"),
         (SETTINGS | {"level": [0.5 + i / 1000 for i in range(200)]}, "level"),
         (SETTINGS | {"problem": 3}, "problem"),
-        (
-            SETTINGS | {"problem": {"kind": "quantiles", "taus": [i / 50 for i in range(1, 40)]}},
-            "problem.taus",
-        ),
         (SETTINGS | {"mechanism": [1]}, "mechanism"),
-        (SETTINGS | {"algorithm": "ldp_sgd"}, "algorithm"),
         (SETTINGS | {"method": {"kind": ["TR", "BM"]}}, "method"),
         (SETTINGS | {"method": [{"kind": "BM"}] * 300}, "method"),
         (SETTINGS | {"path": 3}, "path"),
@@ -90,10 +74,6 @@ def test_what_is_refused(settings, field):
     assert field_of(read_collection, settings) == field
 
 
-def test_a_list_of_one_level_and_a_setting_of_none():
-    assert read_collection(changed("problem", tau=[0.9]) | {"path": None}) == read_collection(SETTINGS)
-
-
 def test_two_sources_must_agree():
     both = merge_settings({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}, "d": [3]}, "x")
     assert both == {"a": {"b": 1, "c": 2}, "d": [3]}
@@ -101,13 +81,3 @@ def test_two_sources_must_agree():
     with pytest.raises(InputError) as caught:
         merge_settings({"a": {"b": 1}}, {"a": {"b": 2}}, "the file")
     assert caught.value.field == "a.b" and "2, as the file says" in str(caught.value)
-
-
-def test_settings_files(tmp_path):
-    file = tmp_path / "s.toml"
-    file.write_text("[problem]\ntau = 0.9\n")
-    assert read_settings(file) == {"problem": {"tau": 0.9}}
-    file.write_text("[problem\n")
-    for place in (file, tmp_path / "none.toml"):
-        with pytest.raises(InputError, match="settings"):
-            read_settings(place)

@@ -12,6 +12,7 @@ from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
+from ldpflow.practice.transcripts.reading import Transcript
 from ldpflow.practice.transcripts.writing import stored_transcript, transcript_of_path, write_transcript
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
@@ -147,9 +148,11 @@ def matching(rows, row):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("run", [*PATHS, *PROTOCOLS], indirect=True)
-@pytest.mark.parametrize(("kind", "chunk"), [(".parquet", 999), (".csv", 2**16)])
-def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
+def test_the_rows_of_the_sweep(run, tmp_path, request):
+    """Of Parquet and CSV in turn."""
     folder, plan, rows = run
+    place = list(CASES).index(request.node.callspec.params["run"])
+    kind, chunk = ((".parquet", 999), (".csv", 2**16))[place % 2]
     file = tmp_path / f"transcript{kind}"
     stored_transcript(folder, plan.simulator.key, 1, file)
     settings = read_settings(f"{file}.toml") if kind == ".csv" else None
@@ -165,8 +168,7 @@ def test_the_rows_of_the_sweep(run, tmp_path, kind, chunk):
     assert found.oddities == [] and found.to_dict()["protocol"]["kind"] == protocol.kind
     assert f"by {protocol.kind} with epsilon = 2 (eps-LDP" in found.methods_paragraph()
     assert "Estimated distribution function" in analysis_html(found)
-    if kind == ".parquet":
-        assert pq.read_table(file).column_names == COLUMNS.get(protocol.kind, ["question", "report"])
+    assert Transcript.of(file).schema.names == COLUMNS.get(protocol.kind, ["question", "report"])
 
 
 @pytest.mark.parametrize("case", PATHS)
@@ -179,16 +181,6 @@ def test_fewer_users_are_the_first_ones(case, tmp_path):
     assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
 
 
-def test_a_transcript_has_the_unit_of_its_study(tmp_path):
-    study = study_of(QUANTILE, [{"kind": "BM"}]).with_fields(
-        collection=CollectionFacts(unit="s"), replicates=1
-    )
-    run_study(study, tmp_path / "run", engine="serial")
-    stored_transcript(tmp_path / "run", None, 0, tmp_path / "reports.csv")
-    found = analyse(tmp_path / "reports.csv", read_settings(tmp_path / "reports.csv.toml"))
-    assert found.unit == "s"
-
-
 def test_a_bound_and_a_budget_at_their_default_are_written():
     tables = QUANTILE | {"mechanism": {"kind": "clipped_gaussian", "mu": 1.0}}
     (path, *_) = study_of(tables, [{"kind": "BM"}]).simulators()
@@ -196,13 +188,14 @@ def test_a_bound_and_a_budget_at_their_default_are_written():
     assert settings["mechanism"] == {"kind": "clipped_gaussian", "mu": 1.0, "clip": 1.0}
 
 
-def test_what_cannot_be_written(tmp_path):
-    """And by the first digits of the path, or of the only path without them, the largest n is written."""
-    study = study_of(QUANTILE, [{"kind": "BM"}])
+def test_what_is_written_by_default_and_what_cannot_be(tmp_path):
+    """By the first digits of the path, or of the only path, the largest n, with the unit of the study."""
+    study = study_of(QUANTILE, [{"kind": "BM"}]).with_fields(collection=CollectionFacts(unit="s"))
     folder, key = tmp_path / "run", study.plans()[-1].simulator.key
     run_study(study, folder, engine="serial")
     assert stored_transcript(folder, f"p{key[:5]}", 1, tmp_path / "whole.csv") == 4000
     assert stored_transcript(folder, None, 1, tmp_path / "only.csv") == 4000
+    assert analyse(tmp_path / "only.csv", read_settings(tmp_path / "only.csv.toml")).unit == "s"
     for path, place, n, field in (
         ("0" * 16, "t.csv", None, "path"),
         ("xyz", "t.csv", None, "path"),

@@ -163,7 +163,7 @@ class Algorithm(BaseAlgorithm):
         """Number of steps of n users, the first of ``horizon`` if steps depend on it."""
         return n // self.records_per_step()
 
-    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...] | None:
+    def checkpoints(self, n: int) -> tuple[int, ...] | None:
         """Steps of a trajectory of n users, or None for log-spaced numbers of users."""
         return None
 

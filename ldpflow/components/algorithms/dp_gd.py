@@ -50,7 +50,7 @@ class DpGd(FiniteSumAlgorithm):
 
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
-        if not 1 <= round(epochs) <= LARGEST_STEPS:
+        if round(epochs) < 1:
             raise InputError("algorithm.epochs", epochs, "1 or more: an epoch is a step")
         return Schedule(1, round(epochs), 1.0 / problem.smoothness() if self.eta is None else self.eta)
 

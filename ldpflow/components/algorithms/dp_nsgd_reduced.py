@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -123,7 +122,6 @@ class DpNsgdReduced(MomentumAlgorithm):
         unit = alpha * sigma / self.batch_size
         return chi_mean(problem.dimension) * unit * math.sqrt(variance)
 
-    @lru_cache(maxsize=10_000)  # noqa: B019 (as of the base)
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         at = super().schedule(problem, n)
         if at.batches < 2:

@@ -287,6 +287,7 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
             "eta": plan.eta,
         }
 
+    @lru_cache(maxsize=10_000)  # noqa: B019 (it takes time)
     def choose_epochs(self, problem: FiniteSumProblem, batches: int) -> float:
         if self.parameters == "given":
             return DEFAULT_EPOCHS if self.epochs is None else self.epochs
@@ -298,7 +299,6 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
         most = LARGEST_STEPS / batches
         return best_epochs(self.least_epochs, most, slope, lambda q: self.mean_noise(problem, batches, q))
 
-    @lru_cache(maxsize=10_000)  # noqa: B019 (choosing the number of epochs takes time)
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         batches = n // self.batch_size
         if batches < 1:

@@ -131,7 +131,7 @@ class MinibatchRegression(PrivateRegression):
         assert self.iterations is not None
         return horizon // self.iterations
 
-    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
+    def checkpoints(self, n: int) -> tuple[int, ...]:
         """Numbers of users after every step. The last is n."""
         records, steps = self.records(n), self.steps(n)
         return (*(records * t for t in range(1, steps)), n)

@@ -40,7 +40,7 @@ class OrdinaryLeastSquares(OnePassRegression):
     def steps(self, n: int, horizon: int | None = None) -> int:
         return 1
 
-    def checkpoints(self, problem: Problem, n: int, points: int) -> tuple[int, ...]:
+    def checkpoints(self, n: int) -> tuple[int, ...]:
         return (n,)
 
     def step_constant(self) -> float:

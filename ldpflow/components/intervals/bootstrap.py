@@ -120,23 +120,23 @@ class BlockBootstrap(PathIntervalMethod):
         estimate = average(record, steps)
         if m < 2:
             return undefined_intervals(estimate, levels)
-        deviations = self.deviations(record, steps)
+        sums = record.sums_at(np.arange(length, m * length + 1, length))
+        deviations = np.diff(sums, axis=0, prepend=0.0) - length * (record.sum_at(steps) / steps)
+        return self.around(estimate, deviations, self.replicates(record, n, deviations), m * length, levels)
+
+    def around(
+        self, estimate: Array, deviations: Array, values: Array, count: int, levels: Sequence[float]
+    ) -> Intervals:
+        """Intervals from D_j, shape (m, d, R), and :meth:`replicates`, both sums; ``count`` is m l."""
         sd = np.sqrt(in_order(deviations * deviations))
-        values = self.replicates(record, n, deviations)
         values.sort(axis=-1)
-        values /= m * length
+        values /= count
         lower, upper = np.empty((2, len(levels), *estimate.shape))
         for at, level in enumerate(levels):
             a = (1.0 - level) / 2.0
             lower[at] = estimate + quantile(values, a)
             upper[at] = estimate + quantile(values, 1.0 - a)
-        return Intervals(estimate, sd / (m * length), lower, upper)
-
-    def deviations(self, record: PathRecord, steps: int) -> Array:
-        """D_j, shape (m, d, R)."""
-        length, m = self.blocks(steps)
-        sums = record.sums_at(np.arange(length, m * length + 1, length))
-        return np.asarray(np.diff(sums, axis=0, prepend=0.0) - length * (record.sum_at(steps) / steps))
+        return Intervals(estimate, sd / count, lower, upper)
 
     def replicates(self, record: PathRecord, n: int, deviations: Array) -> Array:
         """sum_j eps_j^(k) D_j for k = 1, ..., B, shape (d, R, B)."""
@@ -259,15 +259,11 @@ class CheapBootstrap(BlockBootstrap):
 
     B: Annotated[int, Field(ge=1, le=100), REPLICATIONS] = 5
 
-    def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        steps = record.steps(n)
-        estimate = average(record, steps)
-        length, count = self.blocks(steps)
-        if count < 2:
-            return undefined_intervals(estimate, levels)
-        replicates = self.replicates(record, n, self.deviations(record, steps))
-        squares = in_order(np.moveaxis(replicates * replicates, 2, 0))
-        se = np.sqrt(positive_or_nan(squares / self.B)) / (count * length)
+    def around(
+        self, estimate: Array, deviations: Array, values: Array, count: int, levels: Sequence[float]
+    ) -> Intervals:
+        squares = in_order(np.moveaxis(values * values, 2, 0))
+        se = np.sqrt(positive_or_nan(squares / self.B)) / count
         return normal_intervals(estimate, se, levels, float(self.B))
 
 

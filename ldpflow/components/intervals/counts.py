@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountsRecord(Record):
-    """Record of R replicates of a protocol at one n. ``quantiles``, length d, are theta* at ``taus``."""
+    """Record of R replicates of a protocol at one n: F^, or thresholds and their local fits.
+
+    ``quantiles``, length d, are theta* at ``taus``.
+    """
 
     seed: int
     replicates: NDArray[np.int64]
     quantiles: Array
     taus: tuple[float, ...]
+    found: Any  # Histograms of a one-shot protocol, Searches of ``rounds``
 
     @property
     def truth(self) -> Array:
@@ -43,22 +47,18 @@ class CountsRecord(Record):
         return np.ones(len(self.replicates), dtype=bool)
 
 
-@dataclass(frozen=True)
 class HistogramRecord(CountsRecord):
     """F^ at the edges, of a one-shot protocol."""
 
-    words: ClassVar[str] = "the histogram of a one-shot protocol"
+    words = "the histogram of a one-shot protocol"
+    found: Histograms
 
-    histograms: Histograms
 
-
-@dataclass(frozen=True)
 class SearchRecord(CountsRecord):
     """Thresholds near the quantile and their local fit, of ``rounds``."""
 
-    words: ClassVar[str] = "the thresholds of a protocol of several rounds"
-
-    searches: Searches
+    words = "the thresholds of a protocol of several rounds"
+    found: Searches
 
 
 RANGE_END = Column(
@@ -111,7 +111,11 @@ class Inversion(IntervalMethod):
     limits: Literal["outer", "line"] = "outer"
 
     def intervals(self, record: HistogramRecord, n: int, levels: Sequence[float]) -> Intervals:
-        return record.histograms.intervals(record.taus, normal_quantiles(levels).tolist(), self.limits)
+        return record.found.intervals(record.taus, normal_quantiles(levels).tolist(), self.limits)
+
+    def widened(self, record: HistogramRecord, j: int, z: float, share: float) -> tuple[float, float, bool]:
+        """Limits of quantile j for a share of adversarial users; whether one is an end of the range."""
+        return record.found.widened(record.taus[j], z, self.limits, share)
 
 
 class Fieller(IntervalMethod):
@@ -124,4 +128,8 @@ class Fieller(IntervalMethod):
     undefined_where = "the thresholds leave no bounded set"
 
     def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:
-        return record.searches.intervals(normal_quantiles(levels).tolist())
+        return record.found.intervals(normal_quantiles(levels).tolist())
+
+    def widened(self, record: SearchRecord, j: int, z: float, share: float) -> tuple[float, float, bool]:
+        """As of :class:`Inversion`."""
+        return record.found.widened(z, share)

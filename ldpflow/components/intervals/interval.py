@@ -6,20 +6,18 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf, isnan
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, PrivateAttr, model_validator
 
 from ldpflow.columns import Column, cautions
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.intervals.record import PathRecord, PathSource, Record
+from ldpflow.components.intervals.record import Array, PathRecord, PathSource, Record
 from ldpflow.components.problems import Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Setting, Settings
-
-Array = NDArray[np.float64]
 
 BASE = Setting("-", "method whose variance or standard error is used")
 BLOCK_C = Setting("1", "factor c of the rule for block lengths", logarithmic=True)
@@ -239,6 +237,47 @@ class PathIntervalMethod(IntervalMethod):
     def finite(self, record: PathRecord, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
         times = self.level_times(record.steps(n), record.algorithm, levels)
         return record.finite_at(int(times[-1]))
+
+
+def methods() -> dict[str, type[Any]]:
+    """Interval methods by kind, with those of plug-ins."""
+    from ldpflow.components.intervals import INTERVAL_METHODS
+
+    return INTERVAL_METHODS
+
+
+class MethodAround(PathIntervalMethod):
+    """Base class of methods around a base method of the kind ``base``.
+
+    The settings ``PASSED_ON`` are those of the base (default: the base's defaults).
+    """
+
+    PASSED_ON: ClassVar[tuple[str, ...]]
+
+    base: Annotated[str, BASE]
+
+    _base: PathIntervalMethod = PrivateAttr()
+
+    @model_validator(mode="after")
+    def settings_of_the_base(self) -> Self:
+        kind = methods()[self.base]
+        for name in self.base_settings():
+            if name not in kind.model_fields:
+                raise ValueError(f"{self.base} has no setting {name}")
+        self._base = kind.model_validate({"kind": self.base, **self.base_settings()})
+        if self._base.runs(0.9) > 1:
+            raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
+        return self
+
+    def base_settings(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.PASSED_ON if getattr(self, name) is not None}
+
+    def base_method(self) -> PathIntervalMethod:
+        """Method whose variance or standard error is used."""
+        return self._base.model_copy(update=self.base_settings())
+
+    def nested(self) -> tuple[PathIntervalMethod, ...]:
+        return (self.base_method(),)
 
 
 def first_reason(*reasons: str | None) -> str | None:

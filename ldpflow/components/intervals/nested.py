@@ -34,12 +34,12 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from ldpflow.columns import Column, Summary
 from ldpflow.components.algorithms import Algorithm
@@ -53,10 +53,12 @@ from ldpflow.components.intervals.interval import (
     BatchRule,
     BurnIn,
     Intervals,
+    MethodAround,
     PathIntervalMethod,
     SmallRun,
     StepVariance,
     average,
+    methods,
     normal_intervals,
     symmetric_limits,
     undefined_intervals,
@@ -71,13 +73,6 @@ from ldpflow.numerics import constants
 from ldpflow.settings import OneOf, Setting
 
 
-def methods() -> dict[str, type[Any]]:
-    """Interval methods by kind, with those of plug-ins."""
-    from ldpflow.components.intervals import INTERVAL_METHODS
-
-    return INTERVAL_METHODS
-
-
 def base_of(*bundled: str) -> OneOf:
     """Allowed bases: these bundled methods, and all suitable methods of plug-ins."""
 
@@ -89,15 +84,11 @@ def base_of(*bundled: str) -> OneOf:
     return OneOf(names)
 
 
-class Nested(PathIntervalMethod):
-    """Base class of methods around a base method of the kind ``base``.
+class Nested(MethodAround):
+    """Base class of methods that use the standard error or covariance of their base."""
 
-    The settings below are those of the base (default: the base's defaults).
-    """
+    PASSED_ON = ("M", "block_rule", "block_c", "degree", "burn_in", "variance", "small_run")
 
-    PASSED_ON: ClassVar = ("M", "block_rule", "block_c", "degree", "burn_in", "variance", "small_run")
-
-    base: Annotated[str, BASE]
     M: Batches | None = None
     block_rule: BatchRule | None = None
     block_c: Annotated[float, Field(ge=1e-6, le=1e9), BLOCK_C] | None = None
@@ -105,29 +96,6 @@ class Nested(PathIntervalMethod):
     burn_in: BurnIn | None = None
     variance: StepVariance | None = None
     small_run: SmallRun | None = None
-
-    _base: PathIntervalMethod = PrivateAttr()
-
-    @model_validator(mode="after")
-    def settings_of_the_base(self) -> Nested:
-        kind = methods()[self.base]
-        for name in self.base_settings():
-            if name not in kind.model_fields:
-                raise ValueError(f"{self.base} has no setting {name}")
-        self._base = kind.model_validate({"kind": self.base, **self.base_settings()})
-        if self._base.runs(0.9) > 1:
-            raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
-        return self
-
-    def base_settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.PASSED_ON if getattr(self, name) is not None}
-
-    def base_method(self) -> PathIntervalMethod:
-        """Method whose standard error is used."""
-        return self._base.model_copy(update=self.base_settings())
-
-    def nested(self) -> tuple[PathIntervalMethod, ...]:
-        return (self.base_method(),)
 
     def of_base(
         self, record: PathRecord, n: int, levels: Sequence[float]

@@ -163,12 +163,10 @@ class PathRecord(Record):
         """S at recorded times, shape (len(times), d, R), with S(0) = 0."""
         times = np.asarray(times, dtype=np.int64)
         rows = self.times.searchsorted(times)
-        same = self.times.take(rows, mode="clip") == times
-        if same.all():
-            return self.prefix_sums[rows]
         start = times == 0
-        if not (same | start).all():
-            raise KeyError(f"times not in the record: {times[~(same | start)][:5].tolist()}")
+        missing = (self.times.take(rows, mode="clip") != times) & ~start
+        if missing.any():
+            raise KeyError(f"times not in the record: {times[missing][:5].tolist()}")
         result = self.prefix_sums[rows]
         result[start] = 0.0
         return result

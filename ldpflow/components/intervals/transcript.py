@@ -353,14 +353,14 @@ class Regression(TranscriptMethod):
         The diagnosis includes the shift of the root, in standard errors, in a fit to the later steps.
         """
         fit, variance = self.scalar_fit(record, steps, known)
-        u, slope = fit.sound_root(self.degree)
+        u, slope = fit.root(self.degree)
         diagnosis = self.scalar_checks(record, steps, fit, slope / fit.sd, variance)
         shift = np.full_like(u, np.nan)
         # Smallest power of two of at least 1/32 of the steps. Sums restart there: the fit needs no others.
         second = 1 << (-(-steps // LATE) - 1).bit_length()
         if 2 * self.first(steps) <= second <= steps - self.order() - 2:
             late = polynomial_fit(record, second, steps, self.order())
-            at, _ = late.sound_root(self.degree)
+            at, _ = late.root(self.degree)
             error = fit.sd * np.sqrt(variance * fit.leverage(u, self.degree)) / slope
             shift = ((late.mean + late.sd * at) - (fit.mean + fit.sd * u)) / error
         return fit, u, slope, variance, diagnosis | {"early_shift": shift}
@@ -441,7 +441,7 @@ class TranscriptRegression(Regression):
             coefficients = fit.coefficients.copy()
             coefficients[0] -= 0.5 * (low + high) + sign * reach
             moved = replace(fit, coefficients=coefficients)
-            at, slope = moved.sound_root(self.degree)
+            at, slope = moved.root(self.degree)
             arm = moved.arms(at, slope, self.degree, variance, critical)[side]
             limits = record.origin[:, None] + fit.mean + fit.sd * at + sign * factor * arm
             found.append(limits[:, coordinate])

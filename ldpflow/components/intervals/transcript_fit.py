@@ -95,18 +95,18 @@ class PolynomialFit:
         return b
 
     def root(self, degree: int) -> tuple[Array, Array]:
-        """Root u of P on the increasing branch through the mean, and P'(u), or NaN without a root."""
+        """Root u of P on the increasing branch through the mean, and P'(u), or NaN without a root.
+
+        u is NaN too if too few digits are left.
+        """
         b = self.monomials(degree)
         if degree == 3:
-            return cubic_root(b)
-        b2 = b[2] if degree == 2 else np.zeros_like(b[0])
-        slope = np.sqrt(b[1] * b[1] - 4.0 * b[0] * b2)
-        u = np.where(b[1] > 0.0, -2.0 * b[0] / (b[1] + slope), np.nan)
-        return u, np.where(b[1] > 0.0, slope, np.nan)
-
-    def sound_root(self, degree: int) -> tuple[Array, Array]:
-        """:meth:`root`, or NaN if too few digits are left."""
-        u, slope = self.root(degree)
+            u, slope = cubic_root(b)
+        else:
+            b2 = b[2] if degree == 2 else np.zeros_like(b[0])
+            slope = np.sqrt(b[1] * b[1] - 4.0 * b[0] * b2)
+            u = np.where(b[1] > 0.0, -2.0 * b[0] / (b[1] + slope), np.nan)
+            slope = np.where(b[1] > 0.0, slope, np.nan)
         return np.where(self.sound[degree], u, np.nan), slope
 
     def leverage(self, u: Array, degree: int) -> Array:

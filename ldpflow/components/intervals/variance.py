@@ -73,7 +73,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from mpmath import matrix, mpf
@@ -89,6 +89,7 @@ from ldpflow.components.intervals.interval import (
     BatchFactor,
     BatchRule,
     Intervals,
+    MethodAround,
     PathIntervalMethod,
     Quantile,
     Variance,
@@ -403,19 +404,14 @@ class NonoverlappingBlocks(IncreasingBlocks):
         ends = self.ends(steps, record.algorithm.step_exponent())
         if len(ends) < 3:
             return None
-        value = block_variance(record, ends)
+        sums = record.sums_at(ends)
+        lengths = np.diff(ends).astype(np.float64)[:, None, None]
+        deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(steps))
+        value = in_order(deviations * deviations) / float(steps)
         if self.quantile == "normal":
             return Variance(value)
         nu = effective_blocks(np.diff(ends))
         return Variance(value * (nu / (nu - 1.0)), nu - 1.0) if nu >= 2.0 else None
-
-
-def block_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
-    """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
-    sums = record.sums_at(ends)
-    lengths = np.diff(ends).astype(np.float64)[:, None, None]
-    deviations = (sums[1:] - sums[:-1]) - lengths * (sums[-1] / float(ends[-1]))
-    return in_order(deviations * deviations) / float(ends[-1])
 
 
 def effective_blocks(lengths: NDArray[np.int64]) -> float:
@@ -439,27 +435,22 @@ class OverlappingBlocks(IncreasingBlocks):
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
         ends = self.ends(steps, record.algorithm.step_exponent())
-        return Variance(overlapping_variance(record, ends)) if len(ends) >= 3 else None
-
-
-def overlapping_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
-    """V of blocks that end at ``ends`` (the first of them 0, the last n), shape (d, R)."""
-
-    sums = record.sums_at(ends)
-    base = sums[:-1]
-    lengths = np.diff(ends).astype(np.float64)[:, None, None]
-    before = ends[:-1].astype(np.float64)[:, None, None]
-    total, weighted, squared = (
-        np.diff(record.running_at(name, ends[1:])[:, place], axis=0, prepend=0.0)
-        for name, place in (("prefix_total", 0), ("self_normalization", 0), ("self_normalization", 1))
-    )
-    triangle = lengths * (lengths + 1.0) / 2.0
-    squares = in_order(squared - 2.0 * base * total + lengths * (base * base))
-    products = in_order(weighted - before * total - base * triangle)
-    q, v = lengths_and_squares(np.diff(ends))
-    mean = sums[-1] / float(ends[-1])
-    variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
-    return np.asarray(np.maximum(variance, 0.0) / float(v))
+        if len(ends) < 3:
+            return None
+        sums = record.sums_at(ends)
+        base, mean = sums[:-1], sums[-1] / float(steps)
+        lengths = np.diff(ends).astype(np.float64)[:, None, None]
+        before = ends[:-1].astype(np.float64)[:, None, None]
+        total, weighted, squared = (
+            np.diff(record.running_at(name, ends[1:])[:, place], axis=0, prepend=0.0)
+            for name, place in (("prefix_total", 0), ("self_normalization", 0), ("self_normalization", 1))
+        )
+        triangle = lengths * (lengths + 1.0) / 2.0
+        squares = in_order(squared - 2.0 * base * total + lengths * (base * base))
+        products = in_order(weighted - before * total - base * triangle)
+        q, v = lengths_and_squares(np.diff(ends))
+        variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
+        return Variance(np.maximum(variance, 0.0) / float(v))
 
 
 def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
@@ -469,7 +460,7 @@ def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
     return q, sum(length * (length + 1) // 2 for length in whole)
 
 
-class Lugsail(VarianceMethod):
+class Lugsail(MethodAround, VarianceMethod):
     """Interval with the lugsail variance of equal batches or of batch means.
 
     Parameters
@@ -491,6 +482,8 @@ class Lugsail(VarianceMethod):
     title = "lugsail: a variance overcorrected on purpose (Vats and Flegal, 2022)"
     undefined_where = "there are fewer than two batches, or the estimated variance is not positive"
 
+    PASSED_ON = ("M", "block_rule", "block_c")
+
     base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
     pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "r: pieces of a batch in LUG")] = 3
     weight: Annotated[
@@ -500,20 +493,6 @@ class Lugsail(VarianceMethod):
     block_c: BatchFactor | None = None
     M: Batches | None = None
 
-    @model_validator(mode="after")
-    def settings_of_the_base(self) -> Lugsail:
-        if self.base == "BM" and (self.block_rule is not None or self.block_c is not None):
-            raise ValueError("block_rule and block_c are settings of the base EBS")
-        if self.base == "EBS" and self.M is not None:
-            raise ValueError("M is a setting of the base BM")
-        self.nested()
-        return self
-
-    def nested(self) -> tuple[EqualBatches | BatchMeans]:
-        if self.base == "BM":
-            return (BatchMeans(M=self.M),)
-        return (EqualBatches(block_rule=self.block_rule or "half", block_c=self.block_c),)
-
     def cut(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
         """e_(k-1) + floor(j n_k/r) for j = 1, ..., r, with e_0 first."""
         parts = np.arange(1, self.pieces + 1, dtype=np.int64)
@@ -521,7 +500,7 @@ class Lugsail(VarianceMethod):
         return np.concatenate([ends[:1], inner.reshape(-1)])
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        (base,) = self.nested()
+        base: Any = self.base_method()
         gamma = algorithm.step_exponent()
         if isinstance(base, BatchMeans):
             cut = self.cut(base.ends(steps, gamma))
@@ -530,14 +509,14 @@ class Lugsail(VarianceMethod):
         return np.union1d(ends, equal_ends(steps, short)[1:]) if short else ends
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        (base,) = self.nested()
+        base: Any = self.base_method()
         if isinstance(base, BatchMeans):
             return 1 + self.pieces * base.batches(steps)
-        size = base.size(steps, algorithm.step_exponent())
+        size: int = base.size(steps, algorithm.step_exponent())
         return steps // size + 1 + (steps // (size // self.pieces) if size >= self.pieces else 0)
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
-        (base,) = self.nested()
+        base: Any = self.base_method()
         gamma = record.algorithm.step_exponent()
         if isinstance(base, EqualBatches):
             size = base.size(steps, gamma)

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse, bit_values
-from ldpflow.components.problems.problem import Matrix, Problem
+from ldpflow.components.problems.problem import Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters, Setting
 
@@ -89,13 +89,6 @@ class DeployedResponse(RandomizedResponse):
                     float(low + spread * (mpf(j) / a - (1 - p)) / (2 * p - 1)) for j in range(a + 1)
                 ),
             }
-
-    def noise_covariance(self, problem: Problem) -> Matrix:
-        """(high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a: the mean of a answers of an honest user."""
-        low, high = bit_values(problem)
-        with constants.workdps(constants.DIGITS):
-            e = mp.exp(mpf(self.epsilon) / self.answers)
-            return [[float((mpf(high) - mpf(low)) ** 2 * e / (e - 1) ** 2 / self.answers)]]
 
     def privacy(self) -> PrivacyStatement:
         rates = (self.answer_below, self.answer_above)

@@ -299,12 +299,12 @@ def lattice_spacing(values: Floats) -> float:
     return float(spacing) if (np.abs(times - np.round(times)) <= 1e-9 * times + rounding).all() else 0.0
 
 
-def share_of_one_value(values: Floats, tau: float) -> tuple[float, float]:
-    """Share of the records whose value is the tau-quantile, and the share 2h that the law smooths over."""
+def share_of_one_value(values: Floats, tau: float) -> tuple[float, float, float]:
+    """The tau-quantile, the share of records with this value, and the share 2h that the law smooths over."""
     x = np.sort(values)
-    value = x[min(int(tau * len(x)), len(x) - 1)]
+    value = float(x[min(int(tau * len(x)), len(x) - 1)])
     t = np.array([min(tau, 1.0 - tau)])
-    return float(np.mean(x == value)), float(2.0 * bandwidth(t, len(x))[0])
+    return value, float(np.mean(x == value)), float(2.0 * bandwidth(t, len(x))[0])
 
 
 class Atom(NamedTuple):
@@ -390,10 +390,9 @@ def check_level(
         needed = -(-FEWEST_BEYOND // tail)
         hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
         raise InputError(field, tau, allowed, hint)
-    share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
+    value, share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed and not atoms:
         hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
-        value = float(np.sort(column.values)[min(int(tau * size), size - 1)])
         if jitter is None and (width := jitter_width(column, value)):
             those = "The values" if law_of_column(column, None).spacing == width else "Such values"
             hint += f" {those} lie {width:g} apart: jitter = {width:g} adds noise of that width to every "

@@ -247,8 +247,7 @@ def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped
     """<x, theta> - y of one lane's record. The last plane holds the error."""
     r = -problem.error_scale * data[kernel.D * STRIDE + at]
     for j in range(kernel.D):
-        x = problem.scales[j] * data[j * STRIDE + at]
-        r += x * (theta[j * LANES + lane] - problem.coefficients[j])
+        r += feature(j, data, at, problem) * (theta[j * LANES + lane] - problem.coefficients[j])
     return r
 
 
@@ -261,16 +260,13 @@ def square_norm(kernel, data, at, problem):  # type: ignore[no-untyped-def]
     """||x||^2."""
     square = 0.0
     for j in range(kernel.D):
-        x = problem.scales[j] * data[j * STRIDE + at]
+        x = feature(j, data, at, problem)
         square += x * x
     return square
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
     """x (<x, theta> - y)."""
-    r = -problem.error_scale * data[kernel.D * STRIDE + at]
+    r = residual(kernel, theta, data, at, lane, problem)
     for j in range(kernel.D):
-        x = problem.scales[j] * data[j * STRIDE + at]
-        r += x * (theta[j * LANES + lane] - problem.coefficients[j])
-    for j in range(kernel.D):
-        g[j * LANES + lane] = r * (problem.scales[j] * data[j * STRIDE + at])
+        g[j * LANES + lane] = r * feature(j, data, at, problem)

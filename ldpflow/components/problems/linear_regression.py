@@ -18,9 +18,9 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.problems.file_rows import Fit, Rows, fit_rows, mean, second_moments, solve
+from ldpflow.components.problems.file_rows import Fit, Floats, Rows, fit_rows, mean, second_moments, solve
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.mallows import Array, BoundedRegression, mean_along, radial_mean, weight
+from ldpflow.components.problems.mallows import BoundedRegression, bounded, mean_along, radial_mean, weight
 from ldpflow.components.problems.problem import Matrix, isotropic
 from ldpflow.numerics import cdf_normal, constants, exp
 from ldpflow.numerics.streams import LANES, STRIDE
@@ -46,8 +46,7 @@ class LinearRegression(BoundedRegression):
         return math.sqrt(2.0) * self.huber if self.clip is None else self.clip
 
     def kernel_parameters(self) -> Parameters:
-        clip = 0.0 if self.clip is None else self.clip
-        return {"huber": self.huber, "clip": clip, "coefficients": self.coefficients}
+        return {"huber": self.huber, "clip": self.clip or 0.0, "coefficients": self.coefficients}
 
     def smoothness(self) -> float | None:
         return None if self.clip is not None else 2.0
@@ -55,7 +54,7 @@ class LinearRegression(BoundedRegression):
     def fit_of(self, rows: Rows) -> Fit:
         cut = np.minimum(self.huber, self.row_limits(rows))
 
-        def score(z: Array) -> tuple[Array, Array]:
+        def score(z: Floats) -> tuple[Floats, Floats]:
             residual = rows.y - z
             return -np.clip(residual, -cut, cut), (np.abs(residual) < cut).astype(np.float64)
 
@@ -64,9 +63,9 @@ class LinearRegression(BoundedRegression):
         start = solve(moments, [mean(weight * rows.y * column) for column in rows.columns])
         return fit_rows(rows, weight, score, tuple(start or (0.0,) * len(rows.columns)), 1.0)
 
-    def last_column(self, rows: Rows) -> Array:
+    def last_column(self, rows: Rows) -> Floats:
         """The error y - x' theta*."""
-        residual: Array = rows.y - rows.along(self.coefficients)
+        residual: Floats = rows.y - rows.along(self.coefficients)
         return residual
 
     def one_point_convexity(self, distance: float) -> float | None:
@@ -77,7 +76,7 @@ class LinearRegression(BoundedRegression):
 
         c = self.huber
 
-        def slope(r: Array, t: Array) -> Array:
+        def slope(r: Floats, t: Floats) -> Floats:
             w = distance * r * t
             low, high = -c - w, c - w
             densities = (np.exp(-(low**2) / 2) - np.exp(-(high**2) / 2)) / math.sqrt(2 * math.pi)
@@ -123,14 +122,7 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
         x = data[j * STRIDE + at]
         residual += x * (problem.coefficients[j] - theta[j * LANES + lane])
         square += x * x
-    score = max(-problem.huber, min(problem.huber, residual))
-    clip = problem.clip
-    if clip > 0.0:
-        # C0/(|psi| ||x||) is infinite, not undefined, for psi = 0.
-        factor = min(1.0, clip / (np.abs(score) * np.sqrt(square)))
-    else:
-        factor = min(1.0, 2.0 / square)
-    score = -score * factor
+    score = -bounded(max(-problem.huber, min(problem.huber, residual)), square, problem.clip)
     for j in range(kernel.D):
         g[j * LANES + lane] = score * data[j * STRIDE + at]
 

@@ -20,9 +20,9 @@ import numpy as np
 from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
-from ldpflow.components.problems.file_rows import Fit, Rows, fit_rows
+from ldpflow.components.problems.file_rows import Fit, Floats, Rows, fit_rows
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.mallows import Array, BoundedRegression, along_and_across, weight
+from ldpflow.components.problems.mallows import BoundedRegression, along_and_across, bounded, weight
 from ldpflow.components.problems.problem import Matrix, isotropic, nan_matrix
 from ldpflow.components.problems.tables import check_two_values
 from ldpflow.numerics import constants, exp, log
@@ -62,9 +62,8 @@ class LogisticRegression(BoundedRegression):
         return math.sqrt(2.0) if self.covariates == "normal" else 1.0
 
     def kernel_parameters(self) -> Parameters:
-        clip = 0.0 if self.clip is None else self.clip
         one = 0.0 if self.covariates == "normal" else 1.0
-        return {"clip": clip, "one": one, "coefficients": self.coefficients}
+        return {"clip": self.clip or 0.0, "one": one, "coefficients": self.coefficients}
 
     def smoothness(self) -> float | None:
         if self.clip is not None:
@@ -84,7 +83,7 @@ class LogisticRegression(BoundedRegression):
             "from theta*; estimates are biased, and the oracle interval is undefined"
         )
 
-    def labels(self, rows: Rows) -> Array:
+    def labels(self, rows: Rows) -> Floats:
         """y as 0 and 1: the larger of its two values is 1."""
         return np.asarray((rows.y == check_two_values(rows.y, self.target)[1]).astype(np.float64))
 
@@ -93,7 +92,7 @@ class LogisticRegression(BoundedRegression):
 
         y, limit = self.labels(rows), self.row_limits(rows)
 
-        def score(z: Array) -> tuple[Array, Array]:
+        def score(z: Floats) -> tuple[Floats, Floats]:
             p = cdf_values("logistic", z)
             inside = (np.abs(p - y) < limit).astype(np.float64)
             return np.clip(p - y, -limit, limit), inside * p * (1.0 - p)
@@ -101,7 +100,7 @@ class LogisticRegression(BoundedRegression):
         weight = self.row_weights(rows)
         return fit_rows(rows, weight, score, (0.0,) * len(rows.columns), 0.25)
 
-    def last_column(self, rows: Rows) -> Array:
+    def last_column(self, rows: Rows) -> Floats:
         """Number below every probability for y = 1, above every one for y = 0."""
         return np.where(self.labels(rows) == 1.0, -1.0, 2.0)
 
@@ -149,12 +148,7 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
         truth += x * problem.coefficients[j]
         square += x * x
     y = 1.0 if data[kernel.D * STRIDE + at] < 1.0 / (1.0 + exp(-truth)) else 0.0
-    score = 1.0 / (1.0 + exp(-z)) - y
-    clip = problem.clip
-    if clip > 0.0:
-        score *= min(1.0, clip / (np.abs(score) * np.sqrt(square)))
-    else:
-        score *= min(1.0, 2.0 / square)
+    score = bounded(1.0 / (1.0 + exp(-z)) - y, square, problem.clip)
     for j in range(kernel.D):
         g[j * LANES + lane] = score * (1.0 if one else data[j * STRIDE + at])
 

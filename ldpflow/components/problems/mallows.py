@@ -19,16 +19,13 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from mpmath import mp, mpf
 from mpmath.calculus.quadrature import GaussLegendre
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from ldpflow.components.problems.file_rows import Fit, Rows, read_rows
+from ldpflow.components.problems.file_rows import Fit, Floats, Rows, read_rows
 from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.components.problems.tables import check_digest, identify_file
 from ldpflow.numerics import constants
 from ldpflow.settings import Setting, canonical_json
-
-Array = NDArray[np.float64]
 
 DIGITS = 30
 NODES = 48  # Gauss-Legendre nodes per panel
@@ -109,7 +106,7 @@ class BoundedRegression(Problem):
         """theta*, G and S of rows."""
 
     @abstractmethod
-    def last_column(self, rows: Rows) -> Array:
+    def last_column(self, rows: Rows) -> Floats:
         """Column of the kernel's table after those of x."""
 
     @abstractmethod
@@ -124,14 +121,14 @@ class BoundedRegression(Problem):
         fit = self.fit
         return self.moment(2) if fit is None else fit.covariance
 
-    def row_weights(self, rows: Rows) -> Array:
+    def row_weights(self, rows: Rows) -> Floats:
         """u(x) of every row, or 1 if gradients are clipped."""
         if self.clip is not None:
             return np.ones(len(rows.y))
         square = rows.square_norms()
         return np.asarray(np.minimum(1.0, 2.0 / np.maximum(square, 1e-300)))
 
-    def row_limits(self, rows: Rows) -> Array:
+    def row_limits(self, rows: Rows) -> Floats:
         """Largest score of every row that is not clipped, infinite without clipping."""
         if self.clip is None:
             return np.full(len(rows.y), math.inf)
@@ -144,7 +141,7 @@ class BoundedRegression(Problem):
     def with_replacement(self) -> bool:
         return True
 
-    def table(self) -> Array:
+    def table(self) -> Floats:
         return table_of(self)
 
     def key_settings(self) -> dict[str, Any]:
@@ -182,7 +179,7 @@ class BoundedRegression(Problem):
 
 
 @lru_cache(maxsize=4)
-def table_of(problem: BoundedRegression) -> Array:
+def table_of(problem: BoundedRegression) -> Floats:
     rows = problem.rows()
     return np.column_stack([*rows.columns, problem.last_column(rows)])
 
@@ -240,7 +237,7 @@ def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, .
     return (radial_mean(d, lambda r: ring(r, False), kinks), radial_mean(d, lambda r: ring(r, True), kinks))
 
 
-def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, ...] = ()) -> float:
+def mean_along(d: int, f: Callable[[Floats, Floats], Floats], kinks: tuple[float, ...] = ()) -> float:
     """E f(r, t) r^2 t^2 in double precision, f vectorised and even in t."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     last = math.sqrt(d) + 11
@@ -256,3 +253,11 @@ def mean_along(d: int, f: Callable[[Array, Array], Array], kinks: tuple[float, .
     scale = 2 * math.gamma(d / 2) / (math.sqrt(math.pi) * math.gamma((d - 1) / 2))
     around = scale * np.sin(angle) ** (d - 2) * t**2 * (math.pi / 4 * weights)[None, :]
     return float((ring * around * f(r, t)).sum())
+
+
+def bounded(score, square, clip):  # type: ignore[no-untyped-def]
+    """Score of a bounded gradient, square = ||x||^2: clipped where C0 is given (0 else), or weighted by u."""
+    if clip > 0.0:
+        # C0/(|score| ||x||) is infinite, not undefined, for a score of 0.
+        return score * min(1.0, clip / (np.abs(score) * np.sqrt(square)))
+    return score * min(1.0, 2.0 / square)

@@ -83,16 +83,5 @@ def piece(place: NDArray[Any], edges: Floats) -> NDArray[np.intp]:
 
 def elementwise(name: str, x: Floats) -> Floats:
     from ldpflow.numerics import distributions
-    from ldpflow.numerics.kernels import compile_kernel
-    from ldpflow.numerics.specialise import Case
 
-    flat = np.ascontiguousarray(x).reshape(-1)
-    out = np.empty_like(flat)
-    case = Case((("function", getattr(distributions, name)),))
-    compile_kernel(fill, case, "void(float64[::1], float64[::1])")(out, flat)
-    return out.reshape(np.shape(x))
-
-
-def fill(kernel, out, x):  # type: ignore[no-untyped-def]
-    for i in range(x.shape[0]):
-        out[i] = kernel.function(x[i])
+    return distributions.values_of(getattr(distributions, name), x)

@@ -55,6 +55,8 @@ class Histograms:
     values: Array  # raw F^ at the inner edges, shape (replicates, k - 1); need not be monotone
     received: Array  # reports, shape (replicates,)
     empty: Array  # questions that no user was asked, shape (replicates,)
+    asked: Array  # answers to every question in the last replicate
+    found: Array  # reports of 1 among them, or sums of signs
 
     def intervals(self, taus: Sequence[float], z: Sequence[float], limits: str) -> Intervals:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau."""
@@ -65,21 +67,20 @@ class Histograms:
         diagnosis = {"range_end": ended.astype(np.float64), "unasked": unasked}
         return Intervals(estimate, None, lower, upper, diagnosis, ended)
 
-    def widened(
-        self, tau: float, z: float, limits: str, share: float, asked: Array
-    ) -> tuple[float, float, bool]:
+    def widened(self, tau: float, z: float, limits: str, share: float) -> tuple[float, float, bool]:
         """Interval of one collection for the honest users' quantile if a share of users sends any report.
 
-        ``asked`` has the answers to every question. Where F = tau, such users move the mean of F^ to between
-        tau + share (least - tau) and tau + share (largest - tau), with the ends of :func:`report_range`: the
-        lower limit is that of a test of the first, the upper one of the second. The variance is at most that
-        of the honest reports plus that of the number of adversarial users at each question, which is drawn by
-        the public coin: share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g. The last
-        value says whether a limit is an end of the range.
+        Where F = tau, such users move the mean of F^ to between tau + share (least - tau) and tau + share
+        (largest - tau), with the ends of :func:`report_range`: the lower limit is that of a test of the
+        first, the upper one of the second. The variance is at most that of the honest reports plus that of
+        the number of adversarial users at each question, which is drawn by the public coin:
+        share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g. The last value says
+        whether a limit is an end of the range.
         """
         k, n = len(self.edges) - 1, self.received[0]
         *bounds, starts, weights = report_range(self.protocol, k)
-        coin = share * (1.0 - share) * (weights**2 * (n / np.maximum(asked[starts], 1.0) - 1.0)).sum(axis=1)
+        spread = weights**2 * (n / np.maximum(self.asked[starts], 1.0) - 1.0)
+        coin = share * (1.0 - share) * spread.sum(axis=1)
         design = self.protocol.design(np.linspace(0.0, 1.0, k + 1), 1)
         fitted, ends, ended = np.empty(k + 1), [0.0, 0.0], False
         for side, sign in enumerate((1.0, -1.0)):
@@ -114,6 +115,7 @@ class Searches:
     fits: Array  # filled by :func:`search_all`, shape (replicates, 7)
     received: Array  # reports, shape (replicates,)
     logit: float  # log(tau/(1 - tau))
+    last: Array  # thresholds, answers and reports of 1 in the last replicate, shape (rounds, 8, 3)
 
     def intervals(self, z: Sequence[float]) -> Intervals:
         """Fieller's intervals, cut to the range."""
@@ -126,17 +128,23 @@ class Searches:
         diagnosis = {"range_end": np.where(np.isfinite(lower), ended, np.nan)}
         return Intervals(self.estimate[None], None, lower, upper, diagnosis, ended)
 
-    def widened(self, z: float, share: float, x: Array, asked: Array) -> tuple[float, float]:
+    @property
+    def thresholds(self) -> Array:
+        """Thresholds of the last replicate by round, shape (rounds, 8), NaN where a round has fewer."""
+        return self.last[:, :, 0]
+
+    def widened(self, z: float, share: float) -> tuple[float, float, bool]:
         """Fieller's limits for one collection if a share of the users at every threshold sends any bit.
 
-        ``x`` and ``asked`` are thresholds and their numbers of reports. The share of ones at a threshold
-        moves by at most share (1 - p) up and share p down, p its expected value. The fit a + b u is linear in
-        these shares to first order, with the influence of Fisher scoring, so that its worst shift at the
-        estimate is a sum over the thresholds, each in its worse direction. The limits are the points where
-        a + b u, with the slope b of the fit, is z standard errors and that shift away from logit tau.
+        The share of ones at a threshold moves by at most share (1 - p) up and share p down, p its expected
+        value. The fit a + b u is linear in these shares to first order, with the influence of Fisher scoring,
+        so that its worst shift at the estimate is a sum over the thresholds, each in its worse direction. The
+        limits are the points where a + b u, with the slope b of the fit, is z standard errors and that shift
+        away from logit tau. The last value says whether a limit is an end of the range.
         """
         centre, half, a, b, aa, ab, bb = self.fits[0]
         budget, (low, high), det = self.protocol.budget(), self.protocol.ends, aa * bb - ab * ab
+        x, asked, _ = self.last[np.isfinite(self.thresholds)].T
         u = (x - centre) / half
         g = np.where(np.abs(u) <= 1.0, 1.0 / (1.0 + np.exp(-(a + b * np.clip(u, -1.0, 1.0)))), 0.0)
         chance = budget.flip + budget.gap * g
@@ -159,7 +167,8 @@ class Searches:
 
         from scipy.optimize import brentq
 
-        return limit(low, -1.0), limit(high, 1.0)
+        lower, upper = limit(low, -1.0), limit(high, 1.0)
+        return lower, upper, lower <= low or upper >= high
 
 
 def edge_cdf(law: Law, edges: Array) -> Array:
@@ -173,19 +182,11 @@ def edge_cdf(law: Law, edges: Array) -> Array:
     return values
 
 
-def run_one_shot(
-    protocol: OneShot,
-    law: Law,
-    tau: float,
-    n: int,
-    keys: NDArray[np.uint64],
-    counts: tuple[Array, Array] | None = None,
-) -> Histograms:
+def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Histograms:
     """Simulate replicates of a one-shot protocol from the exact law of its counts.
 
     ``law`` is that of the values of n <= 2^52 users. Liars aim at the tau-quantile, and the probability of an
-    answer changes there. ``keys``, shape (replicates, 2), are words of counter streams. ``counts``, arrays
-    over the questions, take the answers and reports of the last replicate.
+    answer changes there. ``keys``, shape (replicates, 2), are words of counter streams.
     """
     k = protocol.bins(n)
     edges = protocol.edges(k)
@@ -193,18 +194,19 @@ def run_one_shot(
     target = min(max(math.floor(bins_below(protocol, law, tau, k) + 0.5), 1), k - 1)
     values = np.empty((len(keys), k - 1))
     received, empty = np.empty(len(keys)), np.empty(len(keys))
-    asked, found = counts or np.empty((2, protocol.questions(k)))
+    asked, found = np.zeros((2, protocol.questions(k)))
     shares = protocol.answer_probability(tau), protocol.liars
     arguments = (asked, found, keys, float(n), *shares, protocol.design(cdf, target), protocol.budget())
     call(collect, values, received, empty, *arguments, draw=protocol.draw, fold=protocol.fold)
-    return Histograms(protocol, edges, values, received, empty)
+    return Histograms(protocol, edges, values, received, empty, asked, found)
 
 
 def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, received: int) -> Histograms:
     """F^ from the counts of one collection: answers to every question, and reports of 1 or sums of signs."""
     values, empty = np.empty((1, k - 1)), np.empty(1)
     call(fold_counts, values, empty, asked, found, protocol.budget(), fold=protocol.fold)
-    return Histograms(protocol, protocol.edges(k), values, np.array([float(received)]), empty)
+    edges, total = protocol.edges(k), np.array([float(received)])
+    return Histograms(protocol, edges, values, total, empty, asked, found)
 
 
 @lru_cache(maxsize=8)
@@ -266,34 +268,25 @@ def edge_variances(protocol: OneShot, cdf: Array, tau: float, design: Any) -> Ar
     return variance
 
 
-def run_rounds(
-    protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]
-) -> tuple[Searches, Array]:
-    """Simulate replicates of ``rounds``. Also returns the counts of the last one for :func:`fold_rounds`."""
-    found, last = search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)
-    return found, np.nan_to_num(last[:, :, 1:])
+def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Searches:
+    """Simulate replicates of ``rounds``."""
+    return search_rounds(protocol, protocol.design(n, tau), keys, population_of(law), ask)
 
 
-def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> tuple[Searches, Array]:
+def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> Searches:
     """Fit and thresholds from the counts of one collection.
 
     ``counts``, shape (rounds, 8, 2), has the answers and the reports of 1 at every threshold of every round.
-    Later rounds may be empty: the thresholds of the first empty round are those to ask at next. Thresholds
-    have shape (rounds, 8), NaN where a round has fewer.
+    Later rounds may be empty: the thresholds of the first empty round are those to ask at next.
     """
     n = max(int(counts[:, :, 0].sum()), 1)
-    keys = np.zeros((1, 2), np.uint64)
-    found, last = search_rounds(protocol, protocol.design(n, tau), keys, counts, look_up)
-    return found, last[:, :, 0]
+    return search_rounds(protocol, protocol.design(n, tau), np.zeros((1, 2), np.uint64), counts, look_up)
 
 
 def search_rounds(
     protocol: Rounds, design: RoundsDesign, keys: NDArray[np.uint64], source: Any, answers: Any
-) -> tuple[Searches, Array]:
-    """Local fits of replicates. For the last one also threshold, answers and reports of 1: (rounds, 8, 3).
-
-    ``answers`` is the function that reads or draws answers from ``source``.
-    """
+) -> Searches:
+    """Local fits of replicates. ``answers`` is the function that reads or draws answers from ``source``."""
     estimate, received, fits = np.empty(len(keys)), np.empty(len(keys)), np.empty((len(keys), 7))
     flat = np.empty((3, MOST_THRESHOLDS))
     arguments = (estimate, fits, received, *flat, keys, source, design, protocol.budget())
@@ -304,4 +297,4 @@ def search_rounds(
     sizes = protocol.thresholds()
     for turn, end in enumerate(np.cumsum(sizes).tolist()):
         last[turn, : sizes[turn]] = flat[:, end - sizes[turn] : end].T
-    return Searches(protocol, estimate, fits, received, design.logit), last
+    return Searches(protocol, estimate, fits, received, design.logit, last)

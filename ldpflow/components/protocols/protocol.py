@@ -98,11 +98,9 @@ class Protocol(Settings):
 
     @model_validator(mode="after")
     def check_range(self) -> Self:
-        if self.range is None:
-            raise ValueError("range = [L, U] must be given: the public range of the values")
-        low, high = self.range
+        low, high = self.range or (math.nan, math.nan)
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError("range = [L, U] must be two finite numbers with L < U")
+            raise ValueError("range = [L, U] must be given: two finite numbers with L < U, the public range")
         return self
 
     @property

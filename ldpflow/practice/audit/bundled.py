@@ -109,10 +109,9 @@ def audit_mechanism(
     claim = claim_of(mechanism.privacy())
     neighbours = []
     for number, (first, second, claimed) in enumerate(inputs_of(mechanism, problem, seed), start=1):
-        paths = []
-        for values in (first, second):
-            given = GivenGradient(values=tuple(map(float, values)), original=problem, **claimed)
-            paths.append(OnePass(given, mechanism, LdpSgd()))
+        values = (tuple(map(float, each)) for each in (first, second))
+        given = [GivenGradient(values=each, original=problem, **claimed) for each in values]
+        paths = [OnePass(each, mechanism, LdpSgd()) for each in given]
 
         def draw(which: int, count: int, stage: int, paths: list[OnePass] = paths) -> Floats:
             return outputs(paths[which], seed, count, stage)

@@ -52,13 +52,10 @@ class Claim(NamedTuple):
 
 
 def claim_of(statement: PrivacyStatement) -> Claim:
-    if statement.notion != "none":
-        if statement.mu is not None:
-            return Claim("gaussian", statement.mu)
-        if statement.epsilon is not None and statement.delta:
-            return Claim("approximate", statement.epsilon, statement.delta)
-        if statement.epsilon is not None:
-            return Claim("pure", statement.epsilon)
+    if statement.mu is not None:
+        return Claim("gaussian", statement.mu)
+    if statement.epsilon is not None:
+        return Claim("approximate" if statement.delta else "pure", statement.epsilon, statement.delta or 0.0)
     raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
 
 

@@ -55,7 +55,8 @@ LEAST_SHIFT = 0.25
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
 LIARS = 0.01  # share of adversarial users in a comparison from a pilot
 DELTA = 1e-6  # of the guarantee with a shuffler
-AGREES = 0.05  # a half width this close to a simulation with other seeds needs no caution
+AGREES = 0.05  # relative error of a half width: one this close to another simulation needs no caution
+AGAIN = "when simulated again"
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
 FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
 
@@ -289,7 +290,11 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     if first["wanted"] is not None:
         needed, goals = [row["n_needed"] for row in designs[best]], "all wanted half widths"
         known = f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
-        found.append(known)
+        more = any(AGAIN in row["cautions"] for row in designs[best])
+        found.append(f"{known}, or more: a caution says what they gave {AGAIN}" if more else known)
+    close = [name for name, ratio in ranked.items() if ranked[best] < ratio <= (1 + AGREES) * ranked[best]]
+    if close:
+        found.append(f"as short within the error of the simulations ({AGREES:.0%}): {', '.join(close)}")
     bits = designs[best][0]["bits"]
     shorter = f"with 2 bits less than {bits:.3g}"
     changes: dict[str, Callable[[Row], bool]] = {
@@ -357,7 +362,7 @@ def make_forecasts(
     yield alone
     if target.quantiles > 1:
         yield SplitBudgetForecast(target, steps)
-        if alone.undeclared is None:
+        if alone.undeclared is None and target.answers == 1:
             yield CellsForecast(target, steps)
     if ends is None:
         return
@@ -417,8 +422,9 @@ def predict_row(
     }
     if grid_shift > LEAST_SHIFT:
         row["cautions"].append(
-            f"values lie {t.grid:g} apart: the interval is about a smooth law's quantile, up to "
-            f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values, which it may cover less"
+            f"values lie {t.grid:g} apart: the interval is about the quantile of a smooth law, up to "
+            f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values. It may cover the second "
+            "one less often"
         )
     found = None if row["interval"] is None else simulate_precisely(forecast, n, epsilon, replicates, seed)
     if found is not None:
@@ -463,15 +469,15 @@ def simulate_precisely(
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
     half_width, coverage, squares = found.half_width(), found.coverage(t.truth), found.squares(t.truth)
-    bound = bit_variance(t.tau, row["epsilon"]) / (t.answering * row["n"]) / t.density**2
+    least = row["half_width_bound"] / t.z  # standard error of the bound
     shares = {"range_end": float(found.range_end.mean()), "undefined": float(np.isnan(found.lower).mean())}
     row |= shares | {
         "half_width": half_width if math.isfinite(half_width) else None,
-        "efficiency": bound / float(squares.mean()),
+        "efficiency": least**2 / float(squares.mean()),
         "coverage": coverage,
         "coverage_mcse": math.sqrt(coverage * (1.0 - coverage) / len(found.estimate)),
-        "median_error": float(np.median(np.sqrt(squares))) / math.sqrt(bound),
-        "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * math.sqrt(bound))),
+        "median_error": float(np.median(np.sqrt(squares))) / least,
+        "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * least)),
         "state": level_state(row["level"], coverage, len(found.estimate)),
     }
     row["cautions"] += [f"{name} {share:.0%}" for name, share in shares.items() if share > 0.01]
@@ -509,9 +515,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     if found is None:
         cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
-        cautions.append(
-            f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, when simulated again"
-        )
+        cautions.append(f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, {AGAIN}")
     elif level_state(row["level"], covered := found.coverage(row["quantile"]), len(found.estimate)) == FAILS:
         cautions.append(f"with n = {needed:,} the interval covers {covered:.3f}")
 

@@ -49,13 +49,6 @@ class Design:
     of_pilot: tuple[str, ...] = ()
     taus: Sequence[float] = ()
 
-    @property
-    def tables(self) -> dict[str, dict[str, Any]]:
-        tables = {name: table_of(part) for name, part in self.parts.items()}
-        if self.taus:
-            tables["problem"]["tau"] = list(self.taus)
-        return tables
-
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
         found = analysis_settings(self.parts) | {"level": self.level}
@@ -65,8 +58,10 @@ class Design:
 
     def text(self, public: bool, unit: str | None) -> str:
         """Study file; ``public``: without facts of the pilot but c and theta0."""
-        tables = self.tables
+        tables = {name: table_of(part) for name, part in self.parts.items()}
         problem = tables["problem"]
+        if self.taus:
+            problem["tau"] = list(self.taus)
         if public:
             kept = {name: problem[name] for name in OF_QUANTILES if name in problem}
             tables["problem"] = kept | {"law": UNKNOWN}
@@ -94,6 +89,8 @@ class Design:
 
 
 def check_new(file: str | Path, force: bool) -> None:
+    if not Path(file).parent.is_dir():
+        raise InputError("output", str(file), "a file in a folder that exists")
     if os.path.lexists(file) and not force:
         raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")
 

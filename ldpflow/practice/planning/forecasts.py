@@ -11,7 +11,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -48,14 +48,9 @@ from ldpflow.practice.planning.designs import Design
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, own_fit, users_with_method
 from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of, undeclared_steps
 from ldpflow.results.arrival import Arrival, predict_arrivals
-from ldpflow.results.protocol_curves import (
-    cells_covariance,
-    level_with_dropout,
-    level_with_liars,
-    repeated_bit_variance,
-)
+from ldpflow.results.protocol_curves import bit_variance, level_with_dropout, level_with_liars
 from ldpflow.settings import Settings
-from ldpflow.simulators.approach import Approach
+from ldpflow.simulators.approach import Approach, approach
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Cell
 
@@ -139,9 +134,6 @@ class Target:
 
     def quantile(self, level: float) -> float:
         return float(inverse(self.source.transform, self.law.quantile(level)))
-
-    def bit_variance(self, epsilon: float) -> float:
-        return repeated_bit_variance(self.tau, epsilon, self.answers)
 
 
 class Simulated(NamedTuple):
@@ -312,19 +304,23 @@ class SgdForecast(Forecast):
         size = 8 * self.dimension * (2 * len(request.times) + sums * len(request.marked))
         return size * self.target.quantiles // self.dimension
 
+    def mechanism(self, epsilon: float) -> Mechanism:
+        if self.target.answers > 1:
+            return DeployedResponse(epsilon=epsilon, answers=self.target.answers)
+        return RandomizedResponse(epsilon=epsilon)
+
     def step_variance(self, epsilon: float) -> float:
-        return self.target.bit_variance(epsilon)
+        covariance = LdpSgd().step_covariance(self.problem, self.mechanism(epsilon))
+        return covariance[self.coordinate][self.coordinate]
 
     def variance(self, n: int, epsilon: float) -> float:
         split = self.target.answering * n / max(self.users(n), 1)
         return split * self.step_variance(epsilon) / self.target.density**2
 
     def case(self, users: int, epsilon: float) -> Approach:
-        t, steps, (count, size) = self.target, self.algorithm(users), self.steps_of(users)
-        noise = self.step_variance(epsilon) - t.tau * (1.0 - t.tau)
-        c = steps.c * (steps.c_factors[self.coordinate] if steps.c_factors else 1.0)
-        theta0 = steps.start(self.dimension)[self.coordinate]
-        return Approach(t.law, t.tau, noise, c, steps.gamma, theta0, max(count, 1), size)
+        found = approach(self.path(users, epsilon), users, self.coordinate)
+        assert found is not None
+        return replace(found, steps=max(self.steps_of(users)[0], 1))
 
     def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
         case = self.case(self.users(n), epsilon)
@@ -363,11 +359,7 @@ class SgdForecast(Forecast):
         return None if found is None else math.ceil(found[0] / share * (1 - 1e-12))
 
     def path(self, users: int, epsilon: float) -> OnePass:
-        t = self.target
-        mechanism: Mechanism = RandomizedResponse(epsilon=epsilon)
-        if t.answers > 1:
-            mechanism = DeployedResponse(epsilon=epsilon, answers=t.answers)
-        return OnePass(self.problem, mechanism, self.algorithm(users))
+        return OnePass(self.problem, self.mechanism(epsilon), self.algorithm(users))
 
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
         path = self.path(self.users(n), epsilon)
@@ -398,8 +390,8 @@ class SgdForecast(Forecast):
         if arrival.refused:
             cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
             k, bias = arrival.relaxation_times, abs(arrival.bias)
-            size = f"{k:.3g} relaxation times, {bias:.2f} oracle SE of bias"
-            found.append(f"{words} for an average ({cause}): {size}")
+            size = f"{k:.3g} relaxation times, {bias:.2f} oracle SE of bias, mostly from its {cause}"
+            found.append(f"{words} for an average: {size}")
         if method is None:
             return [*found, f"{words}, and no interval is recommended for such a path"]
         own = own_fit(self.case(self.users(n), epsilon), method).bias
@@ -419,15 +411,12 @@ class SplitBudgetForecast(SgdForecast):
     def messages(self) -> int:
         return self.target.answers * self.target.quantiles
 
-    def step_variance(self, epsilon: float) -> float:
-        return super().step_variance(epsilon / self.target.quantiles)
-
-    def path(self, users: int, epsilon: float) -> OnePass:
-        return super().path(users, epsilon / self.target.quantiles)
+    def mechanism(self, epsilon: float) -> Mechanism:
+        return super().mechanism(epsilon / self.target.quantiles)
 
 
 class CellsForecast(SgdForecast):
-    """LDP-SGD for several quantiles at once: every user reports a cell between the iterates."""
+    """LDP-SGD for several quantiles at once: every user reports once, a cell between the iterates."""
 
     name = "cells"
     splits_users = False
@@ -437,13 +426,10 @@ class CellsForecast(SgdForecast):
         self.dimension, self.coordinate = target.quantiles, target.place
 
     def bits(self, n: int, epsilon: float) -> float:
-        return self.target.answers * math.log2(self.target.quantiles + 1)
+        return math.log2(self.target.quantiles + 1)
 
-    def step_variance(self, epsilon: float) -> float:
-        t = self.target
-        truth = t.tau * (1.0 - t.tau)
-        once = cells_covariance(list(t.together), epsilon / t.answers)[t.place][t.place]
-        return truth + (once - truth) / t.answers
+    def mechanism(self, epsilon: float) -> Mechanism:
+        return Cells(epsilon=epsilon)
 
     def recommend(self, arrival: Arrival, case: Approach) -> str | None:
         # One method serves all quantiles: its simulated coverage says whether degree 2 is enough.
@@ -454,20 +440,12 @@ class CellsForecast(SgdForecast):
         law = super().problem.model_dump(exclude={"kind", "tau"})
         return Quantiles(taus=self.target.together, **law)
 
-    def path(self, users: int, epsilon: float) -> OnePass:
-        return OnePass(self.problem, Cells(epsilon=epsilon), self.algorithm(users))
-
     def liars_level(self, epsilon: float, push: str) -> float:
         t = self.target
-        return level_with_liars(t.tau, epsilon / t.answers, t.liars, push, t.place + 1, t.quantiles)
+        return level_with_liars(t.tau, epsilon, t.liars, push, t.place + 1, t.quantiles)
 
     def method(self, name: str) -> IntervalMethod:
         return TranscriptRegression(degree=2, separate=True, variance="residual")  # as of ldpflow analyse
-
-    def obstacle(self, n: int, epsilon: float) -> str | None:
-        if self.target.answers > 1:
-            return "several answers of a user"
-        return super().obstacle(n, epsilon)
 
 
 class CountsForecast(Forecast):
@@ -497,7 +475,7 @@ class CountsForecast(Forecast):
         tail = min(t.tau, 1.0 - t.tau)
         found = [] if low < t.law.quantile(t.tau) < high else ["outside range"]
         asked = n // t.quantiles if self.splits_users else n
-        if 9.0 * t.bit_variance(epsilon) / tail**2 > t.answering * asked / 6.0:
+        if 9.0 * bit_variance(t.tau, epsilon, t.answers) / tail**2 > t.answering * asked / 6.0:
             found.append("n too small")
         return found
 
@@ -513,13 +491,14 @@ class RoundsForecast(CountsForecast):
         return 16 * int(sum(self.template.thresholds())) * self.target.quantiles
 
     def variance(self, n: int, epsilon: float) -> float:
-        return self.target.quantiles * self.target.bit_variance(epsilon) / self.target.density**2
+        t = self.target
+        return t.quantiles * bit_variance(t.tau, epsilon, t.answers) / t.density**2
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, users, protocol = self.target, n // self.target.quantiles, self.protocol(epsilon)
         if users < protocol.least_users():
             return None
-        run, _ = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
+        run = run_rounds(protocol, t.law, t.tau, users, keys_of(protocol, users, replicates, seed))
         return take_limits(t, run.intervals([t.z]))
 
 

@@ -120,8 +120,8 @@ class Plan:
         Collection of every row; None for a comparison's row without an interval.
     advice : list of str
         Sentences of a comparison: the best design, the reason, and what would change the answer.
-    others : dict of str to tuple of str
-        Further paths on which a row must hold, by the row's path: those under the other laws of a guess.
+    paths : list of list of str
+        Paths on which each row must hold: its own, and those under the other laws of a guess.
     """
 
     rows: list[dict[str, Any]]
@@ -131,7 +131,7 @@ class Plan:
     checked: list[dict[str, Any]] = field(default_factory=list, repr=False)
     designs: list[Design | None] = field(default_factory=list, repr=False)
     advice: list[str] = field(default_factory=list)
-    others: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False)
+    paths: list[list[str]] = field(default_factory=list, repr=False)
 
     def best_rows(self) -> list[dict[str, Any]]:
         """Rows of a comparison's best designs. Empty if no design holds its level, and without `compare`."""
@@ -268,9 +268,9 @@ class Plan:
             found.setdefault(place, set()).add(row["judgement"])
         return all(
             found.get((row["recommended"], path, row["n"], row["level"], row["coordinate"])) == {"good"}
-            for row in self.rows
+            for row, paths in zip(self.rows, self.paths, strict=True)
             if row["arrival"] is not None  # nothing is predicted about such a path, and nothing recommended
-            for path in (row["path"], *self.others.get(row["path"], ()))
+            for path in paths
         )
 
 
@@ -356,8 +356,9 @@ def plan_comparison(
         found += pairs
     if isinstance(source, Guess):
         advice.append(
-            "every row is that of its worst law, with the longest half width (from the shortest); coverage, "
-            f"users, budget and the shift by liars are the worst of any of these: {', '.join(source.laws())}"
+            "every row is that of its worst law, with the longest half width, the shortest in brackets. "
+            "Coverage, users, budget and the shift by liars are the worst under any of these laws: "
+            f"{', '.join(source.laws())}"
         )
     if settings["ends"] is None:
         advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
@@ -390,7 +391,7 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
         any(row.refused for row in rows),
         checks,
         designs=[design_of(row) for row in rows],
-        others={f"p{path.key}": tuple(f"p{other.key}" for other in others) for path, *others in paths},
+        paths=[[f"p{path.key}" for path in each] for each in paths],
     )
 
 

@@ -47,7 +47,8 @@ class PlanRow:
     """Path at n users, a level and a coordinate; ``settings`` are the columns that identify it.
 
     ``arrival`` is under the law itself, ``worst`` the worst that the source allows for, both None if nothing
-    is predicted. The numbers below are None without a target or arrival; those with a method need no arrival.
+    is predicted. ``needs`` has these numbers, None without a target or arrival; those with a method need no
+    arrival.
 
     * n_needed, arrival_needed: fewest users whose predicted length is at most the target, verdict at that n;
     * epsilon_needed: smallest budget with which n users reach it, rounded up to three digits; infinite if
@@ -65,13 +66,9 @@ class PlanRow:
     arrival: Arrival | None = None
     verdict: str | None = None
     worst: Arrival | None = None
-    n_needed: int | None = None
-    arrival_needed: str | None = None
-    epsilon_needed: float | None = None
-    n_with_method: int | None = None
-    method_needed: str | None = None
-    n_per_group: int | None = None
-    arrival_per_group: str | None = None
+    needs: dict[str, Any] = field(
+        init=False, default_factory=lambda: dict[str, Any].fromkeys((*NEEDED, *PER_GROUP))
+    )
 
     @cached_property
     def undeclared(self) -> str | None:
@@ -136,7 +133,7 @@ class PlanRow:
             "half_width": self.half_width,
             "length": length,
             **({} if units is None else {"length_in_units": multiple}),
-            **{name: getattr(self, name) for name in NEEDED},
+            **{name: self.needs[name] for name in NEEDED},
             "relaxation_times_planned": getattr(found, "relaxation_times", None),
             **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
             **(dict.fromkeys(("bias_steps", "sd_ratio")) if self.case is None else {}),  # not predicted
@@ -144,9 +141,9 @@ class PlanRow:
             "arrival": self.verdict,
             "recommended": self.method,
             "n_feasible": None if self.case is None else self.source.feasible(self.case),
-            **{name: getattr(self, name) for name in PER_GROUP},
+            **{name: self.needs[name] for name in PER_GROUP},
             "invitations": given.invitations(self.n),
-            "invitations_needed": given.invitations(self.n_with_method),
+            "invitations_needed": given.invitations(self.needs["n_with_method"]),
             **self.ranges(),
         }
 
@@ -155,7 +152,7 @@ class PlanRow:
             return {}
         assert self.case is not None and self.worst is not None
         low, high = known = self.source.sparsities(self.case)
-        sparsity, half, count = self.settings["sparsity"], self.half_width, self.n_with_method
+        sparsity, half, count = self.settings["sparsity"], self.half_width, self.needs["n_with_method"]
         users = [None if count is None else math.ceil(count * (end / sparsity) ** 2) for end in known]
         worst_law = self.source.worst_law(self.case)
         return {
@@ -210,12 +207,11 @@ def complete(rows: Sequence[PlanRow], given: PlanOptions) -> None:
     for row in rows:
         add_needs(row, given)
     for count, verdict in (NEEDED[:2], PER_GROUP):
-        asked = [row for row in rows if getattr(row, count) is not None]
-        users = [getattr(row, count) for row in asked]
-        there = [replace(row, simulator=row.path_at(n), n=n) for row, n in zip(asked, users, strict=True)]
+        asked = [(row, n) for row in rows if (n := row.needs[count]) is not None]
+        there = [replace(row, simulator=row.path_at(n), n=n) for row, n in asked]
         judge(there)
-        for row, other in zip(asked, there, strict=True):
-            setattr(row, verdict, other.verdict)
+        for (row, _), other in zip(asked, there, strict=True):
+            row.needs[verdict] = other.verdict
 
 
 def judge(rows: Sequence[PlanRow]) -> None:
@@ -242,14 +238,14 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
             on_scale = half_width / row.slope
             path: Any = lambda n: approach(row.path_at(n), n, row.coordinate)  # noqa: E731
             found = users_with_method(path, row.source.method, on_scale, row.level, needed)
-            row.n_with_method, row.method_needed = found or (None, None)
+            row.needs["n_with_method"], row.needs["method_needed"] = found or (None, None)
         if not row.refused:
-            row.n_needed = max(needed, each)
-            row.epsilon_needed = epsilon_for(row, half_width / row.z)
+            row.needs["n_needed"] = max(needed, each)
+            row.needs["epsilon_needed"] = epsilon_for(row, half_width / row.z)
     if given.difference is not None and not row.refused:
         z = row.z + constants.normal_quantile(given.power)
         variance = row.n * variance / law.steps(row.n) * TR_LENGTH**2
-        row.n_per_group = math.ceil(z * z * 2.0 * variance / given.difference**2)
+        row.needs["n_per_group"] = math.ceil(z * z * 2.0 * variance / given.difference**2)
 
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
@@ -297,60 +293,65 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
 
 def sentences(row: PlanRow) -> list[str]:
     """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
-    tau, own = row.settings.get("tau"), isinstance(row.source, OwnSteps)
-    given = f"tau {tau:g}, epsilon {row.settings['epsilon']:g}" if own else None
-    head = f"{given or describe_simulator(row.simulator, row.case)}, n {row.n:,}"
+    own, case, arrival = isinstance(row.source, OwnSteps), row.case, row.arrival
+    path = describe_simulator(row.simulator, case)
+    if own:
+        path = "tau {tau:g}, epsilon {epsilon:g}".format_map(row.settings)
+    head = f"{path}, n {row.n:,}"
     if row.undeclared is not None:
         return [
-            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma: no length and no "
-            "arrival is computed from its steps, and no method is recommended"
+            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma. Its steps give no "
+            "length, no arrival and no method."
         ]
-    arrival, worst = row.arrival, row.worst
     if arrival is None or row.verdict is None:
         return []
-    k, words = arrival.relaxation_times, row.verdict.replace("_", " ")
-    if row.case is None:  # a vector, whose slowest direction decides
-        remedy = "take a larger n, larger steps (c), or a start nearer to theta*"
-        words = f"{words}: {k:,.1f} relaxation times of the 25 that it needs"
-        partly = (
-            f"{row.settings['problem']}: bias, coverage and arrival are of the start alone, not of the steps"
-        )
-        return [f"{head}: {words}: {remedy}", partly] if row.refused else [partly]
-    found = []
+    k, found = arrival.relaxation_times, []
+    needs = " of the 25 that it needs" if k < 25 else ""
+    verdict = (
+        f"{head}: {row.verdict.replace('_', ' ')} for an average. It has "
+        f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}"
+    )
+    if case is None:  # a vector, whose slowest direction decides
+        remedy = "Take a larger n, larger steps (c), or a start nearer to theta*."
+        found = [f"{verdict}. {remedy}"] if row.refused else []
+        return [*found, f"{row.settings['problem']}: bias, coverage and verdict are of the start alone."]
     if row.verdict != "arrived":
-        needs = " of the 25 that it needs" if k < 25 else ""
-        covers = f"{arrival.coverage(row.level):.2f}"
-        if worst is not None and isinstance(row.source, OwnSteps):
-            by = f"{row.source.judged_by}, by which the row is judged"
-            covers += f" ({worst.coverage(row.level):.2f} with {by})"
-        start = ""
+        start, worst = "", ""
         if not own and arrival.verdict == "not_arrived":
-            quantile = row.case.law.quantile(row.case.tau)
-            start = f", mostly from the start (theta0 = {row.case.theta0:g}, quantile {quantile:.3g})"
-        spread = f", a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
+            quantile = case.law.quantile(case.tau)
+            start = f" Most of it is from the start (theta0 = {case.theta0:g}, quantile {quantile:.3g})."
+        if row.worst is not None:
+            worst = (
+                f" The verdict is that of {row.source.judged_by}: under it the interval would cover "
+                f"{row.worst.coverage(row.level):.2f}."
+            )
         found.append(
-            f"{head}: {words} for an average: "
-            f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}, {abs(arrival.bias):.2f} oracle SE of bias"
-            f"{start}{spread}, an interval around it would cover {covers}; "
-            f"{advice(row, arrival, row.case)}"
+            f"{verdict} and {describe_bias(arrival)}.{start} An interval around it would cover "
+            f"{arrival.coverage(row.level):.2f}.{worst} {advice(row, arrival, case)}"
         )
-    worst_law = row.source.worst_law(row.case)
+    worst_law = row.source.worst_law(case)
     if worst_law is not None:
         found.append(f"{head}: {describe_worst_law(row, worst_law)}")
     return found
 
 
+def describe_bias(arrival: Arrival) -> str:
+    spread = f" and a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
+    return f"{abs(arrival.bias):.2f} oracle SE of bias{spread}"
+
+
 def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
-    better = None if isinstance(row.source, OwnSteps) else better_design(row, case, arrival)
-    if better is None and row.method is None:
-        better = "no interval is recommended: ask more users, or take a larger epsilon"
-    elif better is None and row.method is not None:
-        better = f"use {with_length(row, arrival, case, row.method)}"
+    text = None if isinstance(row.source, OwnSteps) else better_design(row, case, arrival)
+    if text is None and row.method is not None:
+        text = f"Use {with_length(row, arrival, case, row.method)}."
+    text = text or "No interval is recommended: ask more users, or take a larger epsilon."
     fewest = row.source.feasible(case)
     if row.n >= fewest:
-        return f"{better}."
-    needs = "no steps give an average 25 relaxation times with at most 0.1 oracle SE of bias from their size"
-    return f"{better}. Below n = {upwards(fewest)} {needs} (to first order); SN's interval may still cover."
+        return text
+    return (
+        f"{text} Below n = {upwards(fewest)} (to first order) no steps give an average both 25 relaxation "
+        "times and at most 0.1 oracle SE of bias. SN's interval may still cover."
+    )
 
 
 def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
@@ -359,19 +360,18 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
     found = predict_arrivals(cases)
     methods = [recommend_method(arrival, one) for arrival, one in zip(found, cases, strict=True)]
-    good = [factor for factor, method in zip(FACTORS, methods, strict=True) if method is not None] or [1.0]
-    low, high = min(good) * rule.c, max(good) * rule.c
-    span = f"; anything in {low:.2g} .. {high:.2g}" if low < high else ""
-    what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
+    good = [one.c for one, method in zip(cases, methods, strict=True) if method is not None] or [rule.c]
+    low, high = min(good), max(good)
     if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
         return None
-    with_it, off = found[0], f"{abs(found[0].bias):.2f} oracle SE of bias"
-    off += f" and a spread of {with_it.sd_ratio:.2f} oracle SE" if with_it.sd_ratio > NEAR else ""
+    with_it = found[0]
     if methods[0] is None:
         return (
-            f"no steps are good at this n (with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
-            f"has {off}): ask more users, or take a larger epsilon"
+            f"No steps are good at this n: with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
+            f"has {describe_bias(with_it)}. Ask more users, or take a larger epsilon."
         )
+    what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
+    span = f"; c from {low:.2g} to {high:.2g} is good too" if low < high else ""
     units, in_units = row.simulator.units, ""
     if units is not None:
         c, theta0 = rule.c / units.scale, units.back(rule.theta0)
@@ -379,10 +379,10 @@ def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
     average, use = with_it.coverage(row.level), with_length(row, with_it, cases[0], methods[0])
     less = ", less than now" if average < arrival.coverage(row.level) else ""
     return (
-        f"better {what} for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
-        f"({with_it.relaxation_times:.0f} relaxation times{span}), theta0 = "
-        f"{rule.theta0:.2g}{in_units}; with them use {use}; an interval around an average would cover "
-        f"{average:.2f}{less} ({off})"
+        f"Better {what} for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
+        f"({with_it.relaxation_times:.0f} relaxation times{span}), theta0 = {rule.theta0:.2g}{in_units}. "
+        f"With them use {use}. An interval around an average would then cover {average:.2f}{less}: it has "
+        f"{describe_bias(with_it)}."
     )
 
 
@@ -392,16 +392,18 @@ def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
         if math.isinf(worst_law.size)
         else f"{abs(worst_law.bias):.2f} SE of bias in {worst_law.method}'s own root"
     )
-    worst = f"the worst is {worst_law.law} ({worst_law.relaxation_times:.0f} relaxation times, {bias})"
-    text = f"the design is a guess from the bounds, tried with {worst_law.laws} laws within them"
-    if row.method is None:
-        return f"{text}: no method covers in all, {worst}. A pilot of 200 values says more."
-    assert isinstance(row.source, Guess) and row.case is not None
-    low, high = row.source.survives(row.case, worst_law.method)
-    kept = f", also where they are {low:.2g} to {high:.2g} times as wide"
-    if low == high:
-        kept = ", but not where they are half or twice as wide"
-    return f"{text}: {row.method} covers in all{kept}; {worst}. A pilot of 200 values says more."
+    kept = ""
+    if row.method is not None:
+        assert isinstance(row.source, Guess) and row.case is not None
+        low, high = row.source.survives(row.case, worst_law.method)
+        kept = f", also where they are {low:.2g} to {high:.2g} times as wide"
+        if low == high:
+            kept = ", but not where they are half or twice as wide"
+    return (
+        f"the design is a guess from the bounds, tried with {worst_law.laws} laws within them. "
+        f"{row.method or 'No method'} covers in all of them{kept}. The worst is {worst_law.law} "
+        f"({worst_law.relaxation_times:.0f} relaxation times, {bias}). A pilot of 200 values says more."
+    )
 
 
 def with_length(row: PlanRow, arrival: Arrival, case: Approach, method: str) -> str:
@@ -409,11 +411,12 @@ def with_length(row: PlanRow, arrival: Arrival, case: Approach, method: str) -> 
     found, level = expected_interval(arrival, method), row.level
     if found is None:
         return method
-    share = f" {found.coverage:.2f}" if level == 0.9 else ""
     length = found.length * 2 * constants.normal_quantile(0.5 + level / 2) * arrival.standard_error
     if arrival.sd_ratio > NEAR:
         length = own_fit(case, method, level).length if method == "TR" else math.nan
-    return f"{method}{share}" + (f" at length {length * row.slope:.2g}" if math.isfinite(length) else "")
+    facts = [f"coverage {found.coverage:.2f}"] if level == 0.9 else []
+    facts += [f"length {length * row.slope:.2g}"] if math.isfinite(length) else []
+    return f"{method} ({', '.join(facts)})" if facts else method
 
 
 def upwards(n: float) -> str:
@@ -429,37 +432,35 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
         return []
-    lines = []
+    lines, level = [], max(study.level)
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
-        lost: dict[int, dict[int, Arrival]] = {}  # arrivals by n and coordinate
         biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
-        for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True):
-            refused = {k: arrival for k, arrival in enumerate(found or ()) if arrival.refused}
-            if not biased:
-                refused = {k: each for k, each in refused.items() if each.verdict != "steps_too_large"}
-            if refused:
-                lost[n] = refused
+        lost = {
+            (n, k): arrival
+            for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True)
+            for k, arrival in enumerate(found or ())
+            if arrival.refused and (biased or arrival.verdict != "steps_too_large")
+        }
         if lost:
-            n = max(lost)
-            place = max(lost[n], key=lambda k: abs(lost[n][k].bias))
-            worst = lost[n][place]
-            words, users = worst.verdict.replace("_", " "), dict[str, list[str]]()
-            for m, refused in lost.items():
-                if place in refused:
-                    users.setdefault(refused[place].verdict.replace("_", " "), []).append(f"{m:,}")
+            n = max(m for m, _ in lost)
+            place = max((k for m, k in lost if m == n), key=lambda k: abs(lost[n, k].bias))
+            worst, users = lost[n, place], dict[str, list[str]]()
+            for (m, k), arrival in lost.items():
+                if k == place:
+                    users.setdefault(arrival.verdict.replace("_", " "), []).append(f"{m:,}")
             at = ", ".join(f"{verdict} at n = {', '.join(own)}" for verdict, own in users.items())
-            at += f"; at n = {n:,}" if sum(map(len, users.values())) > 1 else ":"
+            at += f". At n = {n:,}" if sum(map(len, users.values())) > 1 else ""
             spread = f", spread {worst.sd_ratio:.2f} oracle SE" if worst.sd_ratio > NEAR else ""
             line = (
-                f"{describe_simulator(simulator, approach(simulator, n, place))}: {at} "
-                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}, "
-                f"predicted coverage of the oracle {worst.coverage(max(study.level)):.2f} at level "
-                f"{max(study.level):g} (ldpflow plan says what to change)"
+                f"{describe_simulator(simulator, approach(simulator, n, place))}: {at}: "
+                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}. "
+                f"The oracle's interval would cover {worst.coverage(level):.2f} at level {level:g} "
+                "(ldpflow plan says what to change)"
             )
-            lines.append((words, line))
+            lines.append((worst.verdict.replace("_", " "), line))
         for place in range(simulator.dimension):
-            row = PlanRow(simulator, {}, counts[-1], max(study.level), place)
+            row = PlanRow(simulator, {}, counts[-1], level, place)
             lines += [("values too coarse", line) for line in coarse(row)]
     return lines
 
@@ -471,8 +472,8 @@ def coarse(row: PlanRow) -> list[str]:
     spacing = row.case.law.table.spacing
     return [
         f"{describe_simulator(row.simulator, row.case)}: the values of the column lie {spacing:g} apart, "
-        f"{ratio:.1f} standard deviations of the last iterates at n = {row.n:,}; the law smooths them, "
-        "real users send them, and averages settle between two values: "
+        f"which is {ratio:.1f} standard deviations of the last iterates at n = {row.n:,}. The plan has a "
+        "smooth law, but users have such values, and averages settle between two of them. "
         f"jitter = {spacing:g} adds noise of that width to every value"
     ]
 

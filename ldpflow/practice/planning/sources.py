@@ -106,6 +106,7 @@ def badness(arrival: Arrival, level: float) -> tuple[int, float]:
 class Source:
     """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
 
+    judged_by = ""  # law that decides the verdict, in words
     transform: Transform = None  # scale of its laws, steps and starts
     direction = 1.0  # -1.0 if its laws are those of mirrored values
 
@@ -152,7 +153,6 @@ class Source:
 class OwnSteps(Source, ABC):
     """A source without steps, which are chosen for every n."""
 
-    judged_by: str
     law: Any  # of the values, on the source's scale
     share: float  # of the laws tried, for which a range and a verdict hold
 
@@ -201,31 +201,35 @@ class OwnSteps(Source, ABC):
 
 @dataclass(frozen=True)
 class Pilot(OwnSteps):
-    """A pilot's column, of a file or of a table in memory; the options are those of :class:`PlanOptions`."""
+    """A pilot's column, of a file or of a table in memory; ``given`` are the options of the plan."""
 
-    judged_by = "the worst but 5% of resampled pilots"
+    judged_by = f"number 190 of {RESAMPLES} resampled pilots, sorted from good to bad"
     share = 0.9
 
-    source: Any
-    column: str | None = None
-    drop: bool = False
-    missing_values: tuple[float, ...] = ()
-    jitter: float | None = None
-    seed: int = 0
-    count_column: str | None = None
+    given: PlanOptions
     transform: Transform = None
-    compared: bool = False  # protocols, of which histograms need no density at the quantile
+
+    @property
+    def jitter(self) -> float | None:
+        return self.given.jitter
+
+    @property
+    def file(self) -> str | None:
+        pilot = self.given.pilot
+        return os.fspath(pilot) if isinstance(pilot, (str, os.PathLike)) else None
 
     @cached_property
     def read(self) -> DataColumn:
-        options: dict[str, Any] = {"drop": self.drop, "fields": FIELDS, "count_column": self.count_column}
-        if isinstance(self.source, str):
-            found = load_column(self.source, self.column, **options)
+        column, count_column = self.given.column, self.given.count_column
+        drop = self.given.missing == "drop"
+        options: dict[str, Any] = {"drop": drop, "fields": FIELDS, "count_column": count_column}
+        if self.file is not None:
+            found = load_column(self.file, column, **options)
         else:
-            table = arrow_table(self.source, "pilot", None if self.count_column else self.column)
-            found = read_column(table, self.column, **options)
+            table = arrow_table(self.given.pilot, "pilot", None if count_column else column)
+            found = read_column(table, column, **options)
         values = found.values
-        for missing in self.missing_values:
+        for missing in numbers_of(self.given.missing_value):
             if missing not in found.values:
                 raise InputError("missing_value", missing, f"a value of the column {found.name!r}")
             values = values[values != missing]
@@ -236,23 +240,24 @@ class Pilot(OwnSteps):
 
     @property
     def name(self) -> str:
-        return f"column {self.read.name!r}" + (f" of {self.source}" if isinstance(self.source, str) else "")
+        return f"column {self.read.name!r}" + (f" of {self.file}" if self.file is not None else "")
 
     def columns(self, tau: float) -> dict[str, Any]:
         sample = float(np.quantile(self.read.values, tau))
         return {"pilot": self.name, "pilot_values": len(self.values), "pilot_quantile": sample}
 
     def problem(self, tau: float) -> Quantile:
-        check_level(self.read, self.jitter, tau, atoms=self.compared and bool(self.near_atoms(tau)))
-        whole_file = isinstance(self.source, str) and not self.missing_values
+        # Histograms need no density at the quantile.
+        check_level(self.read, self.jitter, tau, atoms=self.given.compare and bool(self.near_atoms(tau)))
+        whole_file = not numbers_of(self.given.missing_value)
         return Quantile(
             tau=tau,
             law="empirical",
-            file=self.source if whole_file else None,
+            file=self.file if whole_file else None,
             sha256=self.read.sha256 if whole_file else None,
             column=self.read.name,
-            count_column=self.count_column,
-            missing="drop" if self.drop else None,
+            count_column=self.given.count_column,
+            missing=self.given.missing,  # type: ignore[arg-type]
             jitter=self.jitter,
             law_table=self.table.text(),
             transform=self.transform if isinstance(self.transform, str) else None,  # type: ignore[arg-type]
@@ -293,7 +298,7 @@ class Pilot(OwnSteps):
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
-        return resampled_laws(forward(self.transform, self.values), self.seed)
+        return resampled_laws(forward(self.transform, self.values), self.given.seed)
 
     def tried(self, case: Approach) -> list[Approach]:
         return [replace(case, law=replace(case.law, table=table)) for table in self.resampled]
@@ -317,7 +322,7 @@ class Pilot(OwnSteps):
         for value, share in codes_among(self.read.values):
             found.append(
                 f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
-                f"value; missing_value = {value:g} leaves them out"
+                f"value. missing_value = {value:g} leaves them out"
             )
         return found + [text for tau in path.problem.levels() for text in self.atom_cautions(tau)]
 
@@ -327,7 +332,7 @@ class Pilot(OwnSteps):
         Near: within the levels over which the law smooths. Jitter spreads such a value over its width. It is
         wide enough if the density of the spread records is at most that of the law at the quantile.
         """
-        reach = share_of_one_value(self.read.values, tau)[1]
+        *_, reach = share_of_one_value(self.read.values, tau)
         found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
         most = 0.0
         if self.jitter is not None:
@@ -584,21 +589,16 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
         raise InputError("missing", given.missing, "drop, or nothing")
     if given.transform not in (None, "log1p", "log", "sqrt"):
         raise InputError("transform", given.transform, "log1p, log or sqrt")
-    edges = () if given.edges is None else tuple(map(float, list_of(given.edges)))
+    edges = numbers_of(given.edges)
     if given.edges is not None and given.transform is not None:
         raise InputError("edges", list(edges), "nothing where `transform` is given")
     if given.scale_guess is not None and (edges or given.transform):
         raise InputError("scale_guess", given.scale_guess, "nothing where `transform` or `edges` is given")
     if given.edges is not None and not (len(edges) > 1 and all(a < b for a, b in pairwise(edges))):
         raise InputError("edges", list(edges), "two or more increasing numbers")
-    return Pilot(
-        os.fspath(given.pilot) if isinstance(given.pilot, os.PathLike) else given.pilot,
-        given.column,
-        given.missing == "drop",
-        () if given.missing_value is None else tuple(map(float, list_of(given.missing_value))),
-        given.jitter,
-        given.seed,
-        given.count_column,
-        edges or given.transform,
-        given.compare,
-    )
+    return Pilot(given, edges or given.transform)
+
+
+def numbers_of(value: Any) -> tuple[float, ...]:
+    """Numbers of an option that may have one, several or none."""
+    return () if value is None else tuple(map(float, list_of(value)))

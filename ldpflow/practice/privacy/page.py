@@ -52,6 +52,7 @@ def sampled_epsilon(epsilon_at: Callable[[float], float | None], delta: float, r
     return None if epsilon is None else amplify(epsilon, rate)
 
 
+LEVEL = 0.05  # of a test
 BALLE = "Balle, Barthe and Gaboardi 2018, Theorem 9"
 
 
@@ -178,21 +179,18 @@ def paragraph(text: str, indent: str = "") -> str:
     return textwrap.fill(words, 78, initial_indent=indent, subsequent_indent=indent) + "\n" if words else ""
 
 
-def odds(epsilon: float) -> tuple[str, str]:
-    """e^epsilon, and the largest posterior probability of one of two values that were equally likely."""
+def odds(epsilon: float) -> tuple[str, str, str]:
+    """e^epsilon, the largest posterior of one of two values that were equally likely, and a test's power."""
     factor = f"{math.exp(epsilon):.4g}" if epsilon < 50 else f"e^{epsilon:.4g}"
     sure = 1.0 / (1.0 + math.exp(-epsilon))
-    return factor, f"{100 * sure:.1f}%" if sure < 0.9995 else "more than 99.9%"
+    # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
+    found = min(math.exp(min(epsilon, 700.0)) * LEVEL, 1.0 - math.exp(-epsilon) * (1.0 - LEVEL))
+    return factor, f"{100 * sure:.1f}%" if sure < 0.9995 else "more than 99.9%", f"{100 * found:.1f}%"
 
 
-def power(mu: float, epsilon: float | None) -> str:
-    """The largest power of a test at level 5% under Gaussian DP; with pure DP the smaller of both bounds."""
-    level = 0.05
-    found = 0.5 * math.erfc((1.6448536269514722 - mu) / math.sqrt(2.0))
-    if epsilon is not None:
-        # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
-        found = min(found, math.exp(min(epsilon, 700.0)) * level, 1.0 - math.exp(-epsilon) * (1.0 - level))
-    return f"{100 * found:.1f}%"
+def power(mu: float) -> str:
+    """Largest power of a test at this level under Gaussian DP."""
+    return f"{50 * math.erfc((1.6448536269514722 - mu) / math.sqrt(2.0)):.1f}%"
 
 
 def privacy_page(

@@ -40,8 +40,7 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
     The sum over outcomes is exact, whereas privacy loss distributions are rounded to a grid.
     """
-    k = count_of(reports)
-    log_p = -math.log1p(math.exp(-epsilon))
+    k, log_p = reports, -math.log1p(math.exp(-epsilon))
     terms = []
     log_choose = 0.0
     for l in range(k + 1):
@@ -55,16 +54,14 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
 
 
 def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
-    """The inverse of :func:`composed_delta`, by bisection; k eps if delta is 0."""
-    low, high = 0.0, count_of(reports) * epsilon
-    if delta == 0.0:
-        return high
-    accounting.check_probability("delta", delta)
-    if composed_delta(epsilon, reports, 0.0) <= delta:
+    """The inverse of :func:`composed_delta` for delta in (0, 1), by bisection."""
+    count = count_of(reports)
+    low, high = 0.0, count * epsilon
+    if composed_delta(epsilon, count, 0.0) <= delta:
         return 0.0
     for _ in range(60):
         middle = 0.5 * (low + high)
-        enough = composed_delta(epsilon, reports, middle) <= delta
+        enough = composed_delta(epsilon, count, middle) <= delta
         low, high = (low, middle) if enough else (middle, high)
     return high
 

@@ -25,18 +25,11 @@ from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import IntervalMethod
-from ldpflow.components.intervals.counts import (
-    CountsRecord,
-    Fieller,
-    HistogramRecord,
-    Inversion,
-    SearchRecord,
-)
+from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.problems.transform import inverse
-from ldpflow.components.protocols import OneShot
-from ldpflow.components.protocols.collections import fold_one_shot, fold_rounds
+from ldpflow.components.protocols.collections import Histograms, Searches, fold_one_shot, fold_rounds
 from ldpflow.components.protocols.rounds import FIRST
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
@@ -53,6 +46,7 @@ from ldpflow.practice.transcripts.checks import (
     whole_number_error,
 )
 from ldpflow.practice.transcripts.collection import (
+    BOUNDED,
     OF_THE_SCALE,
     Collection,
     merge_settings,
@@ -61,7 +55,7 @@ from ldpflow.practice.transcripts.collection import (
     read_share,
     read_table,
 )
-from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw
+from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw, answers_of
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reading import CHUNK, Chunk, Joined, RowError, list_names
 from ldpflow.practice.transcripts.result import (
@@ -263,48 +257,48 @@ def refuse_doubled(hashes: NDArray[np.uint64], source: Joined) -> None:
 class CountsReader(ReportReader):
     """Reader of the reports of a protocol, of one round or of ``rounds``."""
 
-    method: type[IntervalMethod]
-    defaults: Sequence[IntervalMethod]
+    defaults: Sequence[Inversion | Fieller]
+    needed: tuple[str, ...] = ("round", "question")  # columns
+    used: tuple[str, ...] = ("epsilon", "user")  # further ones
+    answers = 2  # number of different reports
+    widths: tuple[int, ...] = ()  # lengths of texts of bits, by question
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
         self.protocol, self.taus = cast(Any, collection.protocol), collection.taus
-        several = not isinstance(collection.protocol, OneShot)
-        self.widths: tuple[int, ...] = () if several else self.protocol.widths(self.protocol.k)
-        answers = 2 if several else self.protocol.reports(self.protocol.k)
         source = source.with_columns(("user", "report") if self.widths else ("user",), ("question",))
         super().__init__(source, collection, chunk)
-        self.needed: tuple[str, ...] = ("round", "question")
-        if not several:
-            self.needed = ("question",) if self.protocol.public_coin else ()
         columns = source.columns
         if columns.reports != ("report",):
             raise InputError("columns", columns.reports[-1], "one column report")
         for name in self.needed:
             if name not in columns.optional:
                 raise InputError("columns", None, f"a column {name}, for {self.protocol.kind}")
-        used = {*self.needed, *(["theta"] if several else []), "epsilon", "user"}
+        used = (*self.needed, *self.used)
         if unused := [name for name in (*columns.optional, *columns.thetas) if name not in used]:
             self.notes.append(f"columns not used: {', '.join(unused)}")
-        budget = self.protocol.budget()
-        self.runs = AnswerCounts(budget.odds / (budget.odds + answers - 1.0), answers)
+        odds = self.protocol.budget().odds
+        self.runs = AnswerCounts(odds / (odds + self.answers - 1.0), self.answers)
 
     def analysis(self) -> Analysis:
         collection, protocol = self.collection, self.protocol
         planned = () if collection.planned is None else (collection.planned,)
         asked = list(dict.fromkeys([*planned, *(collection.methods or self.defaults)]))
         for method in asked:
-            if not isinstance(method, self.method):
+            if not isinstance(method, type(self.defaults[0])):
                 allowed = str(self.defaults[0].kind)
                 raise InputError("method", method.kind, allowed, "It is the protocol's interval.")
         self.read_chunks(self.take, "round" in self.needed)
-        record, cdf = self.record()
+        found, cdf = self.fold()
+        truth = np.full(len(self.taus), math.nan)
+        record = type(asked[0]).record(0, np.zeros(1, np.int64), truth, self.taus, found)
         oddities = ([] if self.widths else self.runs.oddities()) + self.odd_questions()
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
         for place, row in enumerate(rows):
             row |= {"place": place, "asked": True}
-            if collection.adversarial_share:
+            if collection.adversarial_share and row["lower"] is not None:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
-                row.widen(*self.widened(record, row, z, collection.adversarial_share))
+                limits = cast(Any, row.of).widened(record, row["coordinate"], z, collection.adversarial_share)
+                row.widen(*limits)
         first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
         return self.result(
             rows,
@@ -328,12 +322,8 @@ class CountsReader(ReportReader):
         """Count the reports of a chunk, or return the error of the first that cannot be right."""
 
     @abstractmethod
-    def record(self) -> tuple[CountsRecord, tuple[Floats, Floats]]:
-        """The record of all reports, and points with F^ there."""
-
-    @abstractmethod
-    def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
-        """Limits of a row for a share of adversarial users, and whether one is an end of the range."""
+    def fold(self) -> tuple[Histograms | Searches, tuple[Floats, Floats]]:
+        """What all reports give, and points with F^ there."""
 
     def odd_questions(self) -> list[str]:
         return []
@@ -342,12 +332,14 @@ class CountsReader(ReportReader):
 class OneShotReader(CountsReader):
     """Counts of a one-shot protocol, by question, bin or node."""
 
-    method = Inversion
     defaults = (Inversion(), Inversion(limits="line"))
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+        protocol: Any = collection.protocol
+        self.k = k = int(protocol.k)
+        self.widths, self.answers = protocol.widths(k), protocol.reports(k)
+        self.needed = ("question",) if protocol.public_coin else ()
         super().__init__(source, collection, chunk)
-        self.k = int(self.protocol.k)
         self.asked, self.ones = np.zeros((2, self.protocol.questions(self.k)))
 
     def count(self, chunk: Chunk) -> RowError | None:
@@ -357,8 +349,8 @@ class OneShotReader(CountsReader):
             found.append(whole_number_error(chunk, "question", chunk.questions, 1, largest))
         if self.widths:
             return earliest(*found, self.count_texts(chunk))
-        largest = self.protocol.reports(self.k) - 1
-        fault = earliest(*found, whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
+        reports_error = whole_number_error(chunk, "report", chunk.reports[:, 0], 0, self.answers - 1)
+        fault = earliest(*found, reports_error)
         if fault is not None:
             return fault
         size, reports = len(self.asked), chunk.reports[:, 0].astype(np.int64)
@@ -383,21 +375,14 @@ class OneShotReader(CountsReader):
             first += width
         return earliest(*found)
 
-    def record(self) -> tuple[CountsRecord, tuple[Floats, Floats]]:
+    def fold(self) -> tuple[Histograms, tuple[Floats, Floats]]:
         found = 2.0 * self.ones - self.asked if self.protocol.signs else self.ones
         histograms = fold_one_shot(self.protocol, self.k, self.asked, found, self.rows)
-        truth = np.full(len(self.taus), math.nan)
-        cdf = histograms.edges[1:-1], histograms.values[0]
-        return HistogramRecord(0, np.zeros(1, np.int64), truth, self.taus, histograms), cdf
-
-    def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
-        tau, histograms = self.taus[row["coordinate"]], record.histograms
-        found: tuple[float, float, bool] = histograms.widened(tau, z, row["limits"], share, self.asked)
-        return found
+        return histograms, (histograms.edges[1:-1], histograms.values[0])
 
     def odd_questions(self) -> list[str]:
         """Shares of ones that the randomiser does not make, the first three."""
-        if self.protocol.reports(self.k) > 2:
+        if self.answers > 2:
             return []
         low, what = self.protocol.budget().flip, "bin or node" if self.widths else "question"
         names = [f"ones at {what} {q + 1}" for q in range(len(self.ones))]
@@ -407,8 +392,8 @@ class OneShotReader(CountsReader):
 class RoundsReader(CountsReader):
     """Counts of ``rounds``, by round and threshold."""
 
-    method = Fieller
     defaults = (Fieller(),)
+    used = ("theta", "epsilon", "user")
 
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
         super().__init__(source, collection, chunk)
@@ -432,7 +417,7 @@ class RoundsReader(CountsReader):
         turns, questions = (values[:rows].astype(np.int64) for values in (chunk.rounds, chunk.questions))
         for turn in np.unique(turns).tolist():
             if turn != self.turn:
-                self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts)[1][turn - 1]
+                self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts).thresholds[turn - 1]
                 self.turn = turn
             here = turns == turn
             if (earlier := self.threshold_error(chunk, questions, here)) is not None:
@@ -458,27 +443,14 @@ class RoundsReader(CountsReader):
         hint = "A row of an earlier round is missing, doubled or changed."
         return earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
 
-    def record(self) -> tuple[CountsRecord, tuple[Floats, Floats]]:
+    def fold(self) -> tuple[Searches, tuple[Floats, Floats]]:
         if self.turn < self.protocol.rounds:
             hint = "The collection is not finished, or its last rows are missing."
             raise InputError("round", self.turn, f"{self.protocol.rounds} in the last row", hint)
-        searches, x = fold_rounds(self.protocol, self.taus[0], self.counts)
-        asked, ones = self.counts[:, :, 0], self.counts[:, :, 1]
-        used = asked > 0.0
-        order, b = np.argsort(x[used]), self.protocol.budget()
-        cdf = x[used][order], ((ones[used] / asked[used] - b.flip) / b.gap)[order]
-        truth = np.full(1, math.nan)
-        return SearchRecord(0, np.zeros(1, np.int64), truth, self.taus, searches), cdf
-
-    def widened(self, record: Any, row: Row, z: float, share: float) -> tuple[float, float, bool]:
-        """As the base class; undefined limits stay undefined."""
-        if row["lower"] is None:
-            return math.nan, math.nan, False
-        x = fold_rounds(self.protocol, self.taus[0], self.counts)[1]
-        asked = self.counts[:, :, 0] * np.isfinite(x)
-        lower, upper = record.searches.widened(z, share, np.nan_to_num(x).ravel(), asked.ravel())
-        low, high = self.protocol.ends
-        return lower, upper, lower <= low or upper >= high
+        searches = fold_rounds(self.protocol, self.taus[0], self.counts)
+        x, asked, ones = searches.last[searches.last[:, :, 1] > 0.0].T
+        order, b = np.argsort(x), self.protocol.budget()
+        return searches, (x[order], ((ones / asked - b.flip) / b.gap)[order])
 
 
 def read_bits(
@@ -487,18 +459,14 @@ def read_bits(
     """Bits of some rows of a chunk, shape (rows, width), or the first text that is not of so many bits."""
     rows = np.flatnonzero(among)
     texts = chunk.texts.take(rows)
-    bad = pc.binary_length(texts).to_numpy(zero_copy_only=False) != width
-    sound = int(np.argmax(bad)) if bad.any() else len(rows)
-    bits = np.frombuffer(b"".join(texts[:sound].to_pylist()), np.uint8).reshape(sound, width) - ord("0")
-    wrong = np.flatnonzero((bits > 1).any(axis=1))
-    if len(wrong):
-        sound = int(wrong[0])
-    if sound == len(rows):
-        return bits, None
-    shown = texts[sound].as_py().decode("utf-8", "backslashreplace")
+    right = pc.and_(pc.match_substring_regex(texts, r"\A[01]*\z"), pc.equal(pc.binary_length(texts), width))
+    wrong = pc.index(right, False).as_py()
+    if wrong < 0:
+        return np.frombuffer(b"".join(texts.to_pylist()), np.uint8).reshape(-1, width) - ord("0"), None
+    shown = texts[wrong].as_py().decode("utf-8", "backslashreplace")
     found = shown if len(shown) <= 40 else f"{shown[:40]}..."
-    allowed = f"a text of {width} digits 0 and 1"
-    return bits[:0], RowError(chunk.first + int(rows[sound]), "report", found, allowed)
+    error = RowError(chunk.first + int(rows[wrong]), "report", found, f"a text of {width} digits 0 and 1")
+    return np.empty((0, width), np.uint8), error
 
 
 class PathReader(ReportReader):
@@ -527,7 +495,7 @@ class PathReader(ReportReader):
         assert collection.mechanism is not None
         self.path = CollectedPath(problem, collection.mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
-        self.answers = answers_of(self.path)
+        self.answers = answers_of(self.path) if collection.mechanism.kind in BOUNDED else None
         self.final = self.vector("algorithm.final_theta", collection.final)
 
     def read_algorithm(self, collection: Collection) -> Algorithm:
@@ -727,20 +695,6 @@ def dimension_of(source: Joined, collection: Collection) -> int:
     if taus and len(taus) != d:
         raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
     return d
-
-
-def answers_of(path: CollectedPath) -> Floats | None:
-    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None if the report is A_i itself."""
-    mechanism = path.mechanism
-    if mechanism.kind not in ("randomized_response", "cells"):
-        return None
-    values: Any = mechanism.kernel_parameters(path.problem)
-    if mechanism.kind == "randomized_response":
-        return np.array([[values["zero"]], [values["one"]]])
-    # In cell k the value lies below theta_k, theta_(k+1), ...
-    d = path.dimension
-    result: Floats = np.where(np.arange(d + 1)[:, None] <= np.arange(d), values["below"], values["above"])
-    return result
 
 
 def plausibility_of(path: CollectedPath, answers: Floats | None) -> AnswerCounts | Moments | None:

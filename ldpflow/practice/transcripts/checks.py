@@ -67,7 +67,8 @@ def theta_error(
     column = stem if len(wanted) == 1 else f"{stem}_{at[1]}"
     allowed = f"{float(wanted[at[1]])!r}, which follows from the row before"
     if not hint:
-        hint = "It is not theta0." if row == 1 else "A row is missing, doubled or changed."
+        damage = "A row is missing, doubled or changed, or the settings are others."
+        hint = "It is not theta0." if row == 1 else damage
     # Digits of the shortest texts that read back as the values.
     texts = [repr(abs(value)).partition("e")[0] for value in asked[:200].reshape(-1).tolist()]
     digits = max(len(text.replace(".", "").strip("0")) for text in texts)

@@ -24,8 +24,8 @@ from ldpflow.components.protocols import PROTOCOLS, OneShot, Protocol
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.documents import parse_toml, read_text
 from ldpflow.errors import InputError
-from ldpflow.settings import Settings, closest, nearest
-from ldpflow.study.entry import PILOT_VALUES, file_value, read_component, read_group, read_value
+from ldpflow.settings import Settings, closest, nearest, read_value
+from ldpflow.study.entry import PILOT_VALUES, file_value, read_component, read_group
 from ldpflow.study.reading import CollectionFacts, Grid
 from ldpflow.study.reading import read_settings as read_settings_of
 
@@ -213,10 +213,8 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     protocol = read_protocol(settings, problem["taus"]) if "protocol" in settings else None
     algorithm = read_algorithm(read_table(settings, "algorithm"))
     levels = as_list(settings.get("level", 0.9))
-    if not levels:
-        raise InputError("level", levels, "at least one number")
-    if len(levels) > MOST_LEVELS:
-        raise InputError("level", f"{len(levels):,} levels", f"at most {MOST_LEVELS}")
+    if not 1 <= len(levels) <= MOST_LEVELS:
+        raise InputError("level", f"{len(levels):,} levels", f"1 to {MOST_LEVELS} numbers")
     methods = settings.get("method", [])
     planned = read_methods(methods) if isinstance(methods, Mapping) else ()
     if len(planned) > 1:

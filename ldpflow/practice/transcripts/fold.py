@@ -8,18 +8,19 @@ memory does not grow with the transcript.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.intervals.record import PathRecord
+from ldpflow.components.mechanisms.cells import Cells
+from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.numerics import running_sums
@@ -29,7 +30,6 @@ from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.practice.transcripts.checks import ROUNDING, TOLERANCE
-from ldpflow.settings import canonical_json
 from ldpflow.simulators.one_pass import OnePass, add_iterate
 
 Floats = NDArray[np.float64]
@@ -97,10 +97,7 @@ class CollectedPath(OnePass):
     @cached_property
     def key(self) -> str:
         """Key of the multipliers of BB: the simulated path's, or one of the collection's settings."""
-        if self.name is not None:
-            return self.name
-        settings = {name: part.key_settings() for name, part in self.parts().items()}
-        return hashlib.sha256(canonical_json(settings).encode()).hexdigest()[:16]
+        return super().key if self.name is None else self.name
 
 
 SIGNATURE = (
@@ -279,3 +276,16 @@ def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
         "add_iterate": KernelPart(add_iterate, inlining="written"),
     }
     return Case(tuple(values.items()), unrolled=frozenset({"D"}) | running_sums.UNROLLED)
+
+
+def answers_of(path: OnePass) -> Floats | None:
+    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None if the report is A_i itself."""
+    if not isinstance(path.mechanism, (Cells, RandomizedResponse)):
+        return None
+    values: Any = path.randomiser.kernel_parameters(path.problem)
+    if isinstance(path.mechanism, RandomizedResponse):
+        return np.array(values.get("values", (values.get("zero"), values.get("one"))))[:, None]
+    # In cell k the value lies below theta_k, theta_(k+1), ...
+    d = path.dimension
+    result: Floats = np.where(np.arange(d + 1)[:, None] <= np.arange(d), values["below"], values["above"])
+    return result

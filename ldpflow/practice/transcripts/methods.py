@@ -16,7 +16,7 @@ from ldpflow.components.problems.transform import Transform, inverse, slope
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.fold import CollectedPath
-from ldpflow.simulators.one_pass import check_budget, recorded_times
+from ldpflow.simulators.one_pass import check_budget
 
 
 class Row(dict[str, Any]):
@@ -137,8 +137,7 @@ class Methods:
             reason = self.unusable(one)
             if reason is not None:
                 raise InputError("method", one.kind, "a method that a transcript is enough for", reason)
-        total, largest = recorded_times(self.source.algorithm, [(steps, one) for one in self.all])
-        check_budget(total, largest, self.source.dimension)
+        check_budget(self.source.algorithm, [(steps, one) for one in self.all], self.source.dimension)
 
     def notes(self) -> list[str]:
         """Choices that were not requested, and warnings of the methods."""

@@ -389,12 +389,9 @@ class Transcript:
 
     @cached_property
     def csv_names(self) -> list[str]:
+        line = decode_text(self.header, "file", self.place, "a CSV file").rstrip("\r\n")
         try:
-            line = self.header.decode("utf-8-sig").rstrip("\r\n")
             names = next(csv.reader([line], strict=True), [])
-        except UnicodeDecodeError as error:
-            hint = f"Byte {error.object[error.start]:#04x} at position {error.start} is not."
-            raise self.error("a CSV file in UTF-8", hint) from None
         except csv.Error as error:
             raise self.error("a CSV file with a header", f"In its first line: {error}.") from None
         if not names:

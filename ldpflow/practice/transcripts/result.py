@@ -9,8 +9,9 @@ and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almos
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -38,8 +39,9 @@ CLEAR, DOUBTFUL = 1.0, 2.0
 
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
-    "doubtful": "doubtful: the run is short, or the average is somewhat off the root of the regression: "
-    "report TR, no interval around the average",
+    "short": "doubtful: the run is short: report TR, no interval around the average",
+    "doubtful": "doubtful for intervals around the average alone, which is somewhat off the root of the "
+    "regression: report TR",
     "not_arrived": "not arrived: the average still carries the start",
     "steps_too_large": "steps too large: they bias the average",
     "unknown": "unknown: the regression has no root",
@@ -69,9 +71,9 @@ MEANING = {
 
 SHOWN = (
     ("estimate", "estimate", 7), ("lower", "lower", 7), ("upper", "upper", 7), ("SE", "se", 4),
-    ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3),
+    ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3), ("computed", "status", 0),
 )  # fmt: skip
-"""Numbers of a row in tables: title, column and digits."""
+"""What tables show of a row: title, column and digits. A status says whether there is an interval."""
 
 IN_UNITS = ("estimate", "lower", "upper", "se")
 """Numbers in the unit of the values."""
@@ -100,6 +102,12 @@ class Verdict:
     start: float
     reported: int | None
     words: tuple[str, ...] = ()
+
+    @property
+    def meaning(self) -> str:
+        """Words of the arrival; empty for a protocol without a path."""
+        short = self.arrival == "doubtful" and self.relaxation_times < SHORT
+        return "" if self.arrival is None else ARRIVAL["short" if short else self.arrival]
 
     def exit_code(self, strict: bool, averages_asked: bool) -> int:
         """0, or 1 if no requested interval can be used."""
@@ -386,9 +394,9 @@ class Analysis:
         count = len(self.verdicts)
         rows = [row for j in range(count) if (row := self.reported(j)) is not None]
         columns = shown_columns(rows, self.unit)
-        lines = [["", "method", *(title for title, _, _ in columns)]]
+        lines = [["", "method", *(title for title, _ in columns)]]
         for row in rows:
-            values = [shown_number(row, name, digits) for _, name, digits in columns]
+            values = [text(row) for _, text in columns]
             lines.append([self.coordinate_name(row["coordinate"]), method_label(row), *values])
         cells = ["".join(f"<td>{escape(text)}</td>" for text in line) for line in lines]
         rest = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[count:])
@@ -433,22 +441,33 @@ class Analysis:
                     numbers += f"; average less root {verdict.distance:+.1f} se, "
                     numbers += f"{round(verdict.start, 1) + 0.0:+.1f} of it from the start"
                 numbers = f" ({numbers})"
-            if verdict.arrival is not None:
-                found.append(f"{where}{ARRIVAL[verdict.arrival]}{numbers}")
+            if verdict.meaning:
+                found.append(f"{where}{verdict.meaning}{numbers}")
             found += [f"{where}flag {words}" for words in verdict.words]
         found += [f"odd: {text}" for text in self.oddities]
         return "\n".join([*found, *(f"note: {text}" for text in self.remarks())])
 
 
-def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, str, int]]:
-    """Columns of :data:`SHOWN` that the rows have. A protocol without a path has no more than limits."""
-    found = SHOWN if any(row["se"] is not None for row in rows) else SHOWN[:3]
-    titles = [f"{title} ({unit})" if unit and name in IN_UNITS else title for title, name, _ in found]
-    return [(title, name, digits) for title, (_, name, digits) in zip(titles, found, strict=True)]
+def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, Callable[[Row], str]]]:
+    """Titles and texts of :data:`SHOWN`. A protocol without a path has no more than limits."""
+    found = SHOWN if any(row["se"] is not None for row in rows) else (*SHOWN[:3], SHOWN[-1])
+    return [
+        (with_unit(title, unit if name in IN_UNITS else ""), partial(shown_value, name=name, digits=digits))
+        for title, name, digits in found
+    ]
 
 
-def shown_number(row: Row, name: str, digits: int) -> str:
-    return "-" if row.get(name) is None else f"{row[name]:.{digits}g}"
+def with_unit(title: str, unit: str) -> str:
+    return f"{title} ({unit})" if unit else title
+
+
+def shown_value(row: Row, name: str, digits: int) -> str:
+    """A value of a row. Numbers in the unit of the values have the digits of the standard error."""
+    value = row.get(name)
+    if value is None or isinstance(value, str):
+        return value or "-"
+    form = form_of(row) if name in IN_UNITS and row["lower"] is not None else f".{digits}g"
+    return f"{value:{form}}"
 
 
 def own_columns(row: Row) -> dict[str, Any]:
@@ -481,6 +500,8 @@ def method_words(row: Row) -> str:
         what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
         if row.get("variance") is not None:
             what += f", variance {row['variance']}"
+        if row["method"] == "TR":
+            what += ", half widths times K/(K - 4), at most 2, for K relaxation times"
         if row.get("separate"):
             what += ", each quantile by itself"
     if row.get("limits") is not None:

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 
 from ldpflow.components.mechanisms.randomized_response import RandomizedResponse
 from ldpflow.components.protocols import OneShot
-from ldpflow.components.protocols.collections import fold_rounds, run_one_shot, run_rounds
-from ldpflow.components.protocols.rounds import Rounds
+from ldpflow.components.protocols.collections import Histograms, Searches
 from ldpflow.engine.replay import key_of, planned_path
 from ldpflow.errors import InputError
-from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION, analysis_settings
-from ldpflow.simulators.counts import ROLE, Counts
+from ldpflow.practice.transcripts.fold import answers_of
+from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.reports import reports_of
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.reading import toml_text
@@ -77,16 +76,11 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     columns: dict[str, Any] = {"round": pa.array(rounds)}
     names = [""] if d == 1 else [f"_{j}" for j in range(d)]
     columns |= {f"theta{name}": pa.array(thetas[:, j]) for j, name in enumerate(names)}
-    if isinstance(path.mechanism, RandomizedResponse):
-        parameters = path.randomiser.kernel_parameters(path.problem)
-        one = parameters["one"] if "one" in parameters else parameters["values"][1]
-        columns["report"] = pa.array((gradients[:, 0] == one).astype(np.int8))
-    elif path.mechanism.kind == "cells":
-        # The number of the reported cell is the number of thetas below it.
-        above = np.array(path.randomiser.kernel_parameters(path.problem)["above"])
-        columns["report"] = pa.array((gradients == above).sum(axis=1).astype(np.int8))
-    else:
+    if (answers := answers_of(path)) is None:
         columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
+    else:
+        # The number of a reported cell is that of the thetas below it; a bit is 1 for the last answer.
+        columns["report"] = pa.array((gradients == answers[-1]).sum(axis=1).astype(np.int8))
     return pa.table(columns)
 
 
@@ -117,27 +111,21 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     Which user gave which report is drawn anew, and bits of one unary encoding are drawn independently given
     their counts. The order of the rows is random, within a round of ``rounds``.
     """
-    protocol, law, tau = simulator.protocol, simulator.law, simulator.problem.tau
+    protocol = simulator.protocol
     if protocol.answers > 1:
         raise InputError("path", protocol.kind, "one report of a user, answers = 1")
     if n != simulator.horizon:
         raise InputError("n", n, f"{simulator.horizon}, the users of this path")
-    keys = np.array([counter_keys(seed, ROLE, simulator.key, replicate)], dtype=np.uint64)
-    rng = np.random.default_rng([seed, replicate])
     settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "scale_guess", "liars_push"})
-    if isinstance(protocol, Rounds):
-        _, counts = run_rounds(protocol, law, tau, n, keys)
-        check_bits(n)
-        table = table_of_rounds(counts, fold_rounds(protocol, tau, counts)[1], rng)
-    else:
-        assert isinstance(protocol, OneShot)
-        k = protocol.bins(n)
-        check_bits(n * max(protocol.widths(k), default=1))
-        asked, found = np.empty((2, protocol.questions(k)))
-        run_one_shot(protocol, law, tau, n, keys, (asked, found))
-        ones = (found + asked) / 2.0 if protocol.signs else found
-        table = table_of_questions(protocol, k, asked.astype(np.int64), ones.astype(np.int64), rng)
-        settings["k"] = k
+    bits = n
+    if isinstance(protocol, OneShot):
+        settings["k"] = protocol.bins(n)
+        bits *= max(protocol.widths(settings["k"]), default=1)
+    if bits > MOST_BITS:
+        raise InputError("n", f"{bits:,} reports or bits", f"at most {MOST_BITS:,} in a transcript")
+    found = simulator.run(seed, [replicate], simulator.needs()).found
+    make: Any = table_of_rounds if isinstance(found, Searches) else table_of_questions
+    table = make(found, np.random.default_rng([seed, replicate]))
     yield table
     yield {
         "version": VERSION,
@@ -148,25 +136,20 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     }
 
 
-def check_bits(count: int) -> None:
-    if count > MOST_BITS:
-        raise InputError("n", f"{count:,} reports or bits", f"at most {MOST_BITS:,} in a transcript")
-
-
-def table_of_rounds(counts: Floats, thresholds: Floats, rng: np.random.Generator) -> pa.Table:
-    """Rows of ``rounds`` from its counts, shape (rounds, thresholds, 2)."""
+def table_of_rounds(run: Searches, rng: np.random.Generator) -> pa.Table:
+    """Rows of ``rounds`` from its thresholds and counts."""
     parts = []
-    for turn, (numbers, x) in enumerate(zip(counts.astype(np.int64), thresholds, strict=True), start=1):
-        question, report = rng.permutation(expand_bits(numbers[:, 0], numbers[:, 1])).T
+    for turn, (x, asked, ones) in enumerate(run.last.transpose(0, 2, 1), start=1):
+        question, report = rng.permutation(expand_bits(asked, ones)).T
         columns = {"round": np.full(len(report), turn), "question": question, "theta": x[question]}
         parts.append(pa.table(columns | {"report": report.astype(np.int8)}))
     return pa.concat_tables(parts)
 
 
-def table_of_questions(
-    protocol: OneShot, k: int, asked: Integers, ones: Integers, rng: np.random.Generator
-) -> pa.Table:
+def table_of_questions(run: Histograms, rng: np.random.Generator) -> pa.Table:
     """Rows of a one-shot protocol from its counts by question, bin or node."""
+    protocol, k, asked = run.protocol, len(run.edges) - 1, run.asked.astype(np.int64)
+    ones = ((run.found + run.asked) / 2.0 if protocol.signs else run.found).astype(np.int64)
     if protocol.reports(k) > 2:
         return pa.table({"report": rng.permutation(np.repeat(np.arange(len(ones)), ones))})
     if not protocol.widths(k):
@@ -187,8 +170,9 @@ def table_of_questions(
     return table if protocol.public_coin else table.select(["report"])
 
 
-def expand_bits(asked: Integers, ones: Integers) -> Integers:
+def expand_bits(asked: Any, ones: Any) -> Integers:
     """Question, from 0, and bit of every report, shape (reports, 2)."""
+    asked, ones = (np.nan_to_num(counts).astype(np.int64) for counts in (asked, ones))
     questions = np.repeat(np.tile(np.arange(len(asked)), 2), np.concatenate([ones, asked - ones]))
     bits = np.repeat([1, 0], [ones.sum(), (asked - ones).sum()])
     return np.stack([questions, bits], axis=1)
