@@ -211,6 +211,14 @@ def test_methods_of_plugins(lost, monkeypatch, kind, with_average, with_other):
     assert [one is not None for one in found] == [with_average, with_other]
 
 
+def test_explain_names_a_spread_where_coverage_has_a_gap(lost, monkeypatch):
+    monkeypatch.setattr(PredictedBias, "sentence", lambda self, centres, gap: f"gap is {gap}")
+    rows = explain(lost, lost.read_summary()).to_pylist()
+    found = {(row["cause_class"] != "no gap beyond noise", "gap is True" in row["explanation"])
+             for row in rows if "gap is" in row["explanation"]}  # fmt: skip
+    assert found <= {(True, True), (False, False)} and found
+
+
 def test_explain_names_start_and_steps(lost):
     summary = lost.read_summary()
     texts = explain(lost, summary)["explanation"].to_pylist()
