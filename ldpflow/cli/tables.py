@@ -181,15 +181,14 @@ class Sheet:
                 left.append(f"MCSE of {title}")
         blocks: list[list[Shown]] = [[*settings, *kept.items()]]
         if kept and not fits(blocks[0]):
-            blocks = []
-            for group in ({*kept}.difference(self.together), self.together):
-                for at, column in enumerate(c for c in kept.items() if c[0] in group):
-                    if at == 0 or not fits([*blocks[-1], column]):
-                        own = settings if not blocks else [c for c in settings if c[0] in self.together]
-                        blocks.append([*number, *own])
-                    blocks[-1].append(column)
+            terms = [column for column in (*settings, *kept.items()) if column[0] in self.together]
+            blocks = [[*number, *settings]]
+            for column in (*(c for c in kept.items() if c not in terms), *terms):
+                if column in terms[:1] or not fits([*blocks[-1], column]):
+                    blocks.append([*number])
+                blocks[-1].append(column)
             blocks[0] = blocks[0] if len(blocks) > 1 else blocks[0][len(number) :]
-        tables = [rich_table(block, rows, rule) for block in blocks]
+        tables = [rich_table(block, rows, rule) for block in blocks if block]
         # At least as wide as its content: a window wraps lines and cuts no number.
         texts = (rich_text([table], Console(width=max(width_of(table), console.width))) for table in tables)
         return "".join(texts), left
