@@ -59,10 +59,7 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
 
 
 COVERAGE = "coverage_failures_as_misses"
-MISSES: Shown = (
-    "failures\nas misses",
-    lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "none",
-)
+MISSES = estimate("failures\nas misses", COVERAGE, f"{COVERAGE}_mcse")
 SUMMARY_HEADINGS = {
     "length": "length_mean",
     "emp. SE": "empirical_se",
@@ -112,14 +109,14 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         *map(plain, counts),
     ]
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
-    last = [] if chosen else ["length", MISSES[0]]  # they choose the best
     return Sheet(
         rows,
         list(map(setting, settings)),
         results,
-        [*reversed(checks), "candidates", "emp. SE", "bias", *reversed(counts), "power", *last],
+        [*reversed(checks), "candidates", "emp. SE", "bias", *reversed(counts), "power"],
         constants,
         [*failed, *cautions(rows, declared)],
+        first_to_round=["length", MISSES[0]],
         methods=summary_methods(rows, settings),
         legend="length/oracle: the median.",
         reading=HOLDS_RULE,
@@ -392,7 +389,7 @@ def explanation_sheet(
         sort_rows(rows, settings)
     parts = [part for part in (*SINGLE, "rest") if any(part + TERM in row for row in rows)]
     terms = [(TITLES.get(part, part), part + TERM) for part in parts]
-    misses = [MISSES] if any(map(changes_coverage, rows)) else []
+    misses = [(MISSES[0], COVERAGE)] if any(map(changes_coverage, rows)) else []
     level = [("level", "level")] if "level" in settings else []
     shares = [*level, *terms, ("coverage", "coverage")]
 
@@ -400,7 +397,7 @@ def explanation_sheet(
         if row.get(name) is None:
             return "-"
         text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
-        if error is None or not (errors or name == "coverage"):
+        if error is None or not (errors or "coverage" in name):
             return text
         return f"{text} ± {error_text(error, 3)}"
 
@@ -415,7 +412,7 @@ def explanation_sheet(
         count = sum(row["rest_effect"] is not None for row in own)
         cells = {} if count == len(own) else {"cells": f"{count} of {len(own)}"}
         return cells | {
-            title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))
+            title: amount(known, name) for title, name in (*shares, *((ALL, name) for _, name in misses))
         }
 
     levels = {row["level"] for row in rows}
@@ -441,8 +438,11 @@ def explanation_sheet(
         rows,
         list(map(setting, settings)),
         [
-            *((title, partial(amount, name=name)) for title, name in shares if name not in settings),
-            *misses,
+            *(
+                (title, partial(amount, name=name))
+                for title, name in (*shares, *misses)
+                if name not in settings
+            ),
             ("main cause", lambda row: row["cause"] or "-"),
         ],
         constants=constants,

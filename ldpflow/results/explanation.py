@@ -74,7 +74,7 @@ def explain(
             no_length = not math.isfinite(row.get("oracle_length") or math.nan)
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
-                "" if arrival is None else arrival.sentence(other),
+                "" if arrival is None else arrival.sentence(other, coverage.leading()[0] != "none"),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
                 no_oracle(paths[row["path"]]) if no_length else "",
@@ -272,17 +272,19 @@ class PredictedBias:
             return None
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
-    def sentence(self, centres: Sequence[Mapping[str, Any]] = ()) -> str:
+    def sentence(self, centres: Sequence[Mapping[str, Any]] = (), gap: bool = True) -> str:
         """A sentence on a path that does not arrive, with advice; empty if it arrives.
 
         Biases are in empirical standard errors, as in the sum of effects. ``centres`` are rows of the run
-        for methods that are not around the average.
+        for methods that are not around the average. A spread that is too large is named only with a ``gap``
+        between coverage and level, which it would explain.
         """
         found, row = self.arrival, self.row
-        if not found.refused:
+        spread = found.verdict == "steps_too_large" and abs(found.bias) <= SMALL
+        if not found.refused or (spread and not gap):
             return ""
         words = found.verdict.replace("_", " ")
-        if found.verdict == "steps_too_large" and abs(found.bias) <= SMALL:
+        if spread:
             return (
                 "Steps too large for the average: its standard error is predicted as "
                 f"{found.sd_ratio:.2f} times that for many users: take smaller steps, or a larger n."

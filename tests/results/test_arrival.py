@@ -85,8 +85,11 @@ def test_sentence():
 )
 def test_against_a_bias_of_steps(b, k, users, advice):
     for sign in (1, -1):
-        wide = replace(arrival(sign * b, 0.0, sign * b, k=k), sd_ratio=1.5)
-        assert advice in beside(wide, sign * b, gamma=0.51, users=users).sentence()
+        wide = beside(
+            replace(arrival(sign * b, 0.0, sign * b, k=k), sd_ratio=1.5), sign * b, gamma=0.51, users=users
+        )
+        assert advice in wide.sentence()
+        assert (wide.sentence(gap=False) == "") == ("1.50 times" in advice), "a spread explains a gap alone"
 
 
 @pytest.mark.parametrize(
@@ -206,6 +209,14 @@ def test_methods_of_plugins(lost, monkeypatch, kind, with_average, with_other):
     own = [row | {"method": "own"} for method in ("BM", "TR") for row in rows if row["method"] == method]
     found = predicted_biases(own, stored_paths(lost.replicates, damaged="refuse"))
     assert [one is not None for one in found] == [with_average, with_other]
+
+
+def test_explain_names_a_spread_where_coverage_has_a_gap(lost, monkeypatch):
+    monkeypatch.setattr(PredictedBias, "sentence", lambda self, centres, gap: f"gap is {gap}")
+    rows = explain(lost, lost.read_summary()).to_pylist()
+    found = {(row["cause_class"] != "no gap beyond noise", "gap is True" in row["explanation"])
+             for row in rows if "gap is" in row["explanation"]}  # fmt: skip
+    assert found <= {(True, True), (False, False)} and found
 
 
 def test_explain_names_start_and_steps(lost):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pyarrow as pa
 import pytest
 
-from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.results import references as module
 from ldpflow.results.design import RunDesign
 from ldpflow.results.references import (
@@ -162,6 +163,21 @@ def test_settings_of_a_vector_and_of_components_that_are_not_known():
     }
     text = paragraph(study)
     assert "linear_regression (coefficients = (1, 0.5))" in text and "of_a_plugin (speed = 3)" in text
+
+
+def test_settings_of_an_own_method_are_named_and_those_that_vary(monkeypatch):
+    """Of ldpflow's own methods those at their default only if another entry has another value."""
+
+    class Own(IntervalMethod):
+        kind: Literal["wbatch"] = "wbatch"
+        batches: int = 20
+
+    monkeypatch.setitem(INTERVAL_METHODS, "wbatch", Own)
+    own = [{"kind": "wbatch", "batches": 20}]
+    two = [{"kind": "BB", "B": count} for count in (500, 1000)]
+    assert "methods wbatch (batches = 20) and BB;" in paragraph(STUDY | {"method": [*own, two[0]]})
+    found = "methods wbatch (batches = 20), BB (B = 500) and BB (B = 1,000);"
+    assert found in paragraph(STUDY | {"method": [*own, *two]})
 
 
 def test_a_study_of_trajectories_has_a_paragraph():
