@@ -210,8 +210,7 @@ def own_settings(method: str, rows: Sequence[Row]) -> Collection[str]:
     """Settings of a method: those of its class, or without it what others lack or have as settings."""
     if method in INTERVAL_METHODS:
         return INTERVAL_METHODS[method].model_fields
-    names = [*rows[0]]
-    names = names[names.index("method") + 1 :]
+    names = [*rows[0]][[*rows[0]].index("method") + 1 :]
     others = {row["method"] for row in rows} - {method}
     having = {(row["method"], name) for row in rows for name in names if row.get(name) is not None}
     lacked = {name for name in names if not others or any((other, name) not in having for other in others)}

@@ -106,8 +106,7 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     fields: list[Any] = [*shown]
     bars = base.transform_fold(fields, as_=["part", "effect"]).transform_filter("isValid(datum.effect)")
     rank = "indexof(" + json.dumps([*shown]) + ", datum.part)"
-    edge: dict[str, Any] = {"stroke": "#55585e", "strokeWidth": 0.4}
-    bars = bars.transform_calculate(rank=rank).mark_bar(height={"band": 0.75}, **edge)
+    bars = bars.transform_calculate(rank=rank).mark_bar(height={"band": 0.75}, stroke="#55585e")
     layers = [
         bars.encode(x=x, y=y, color=colour, order="rank:Q", tooltip=tips),
         base.mark_rule(color=GREY).encode(x=alt.XDatum(0)),

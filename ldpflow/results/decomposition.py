@@ -280,9 +280,8 @@ class Decomposition:
             DEPENDENCE: "dependence of error and length",
             JOINT: "several effects at once, beyond their sum",
             LIMITS: "asymmetric limits",
-            "rest": f"other effects, each within 2 MCSE or {SMALL}"
-            if self.terms
-            else f"no effect beyond 2 MCSE and {SMALL}",
+            "rest": ("other effects, each within 2 MCSE or " if self.terms else "no effect beyond 2 MCSE and ")
+            + str(SMALL),
         }[term.name]
 
 
