@@ -106,7 +106,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     fields: list[Any] = [*shown]
     bars = base.transform_fold(fields, as_=["part", "effect"]).transform_filter("isValid(datum.effect)")
     rank = "indexof(" + json.dumps([*shown]) + ", datum.part)"
-    bars = bars.transform_calculate(rank=rank).mark_bar(height={"band": 0.75}, stroke="#55585e")
+    bars = bars.transform_calculate(rank=rank)
+    bars = bars.mark_bar(height={"band": 0.75}, stroke="#55585e", strokeWidth=0.4)
     layers = [
         bars.encode(x=x, y=y, color=colour, order="rank:Q", tooltip=tips),
         base.mark_rule(color=GREY).encode(x=alt.XDatum(0)),

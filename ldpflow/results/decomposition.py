@@ -280,8 +280,7 @@ class Decomposition:
             DEPENDENCE: "dependence of error and length",
             JOINT: "several effects at once, beyond their sum",
             LIMITS: "asymmetric limits",
-            "rest": ("other effects, each within 2 MCSE or " if self.terms else "no effect beyond 2 MCSE and ")
-            + str(SMALL),
+            "rest": f"{'other' if self.terms else 'all'} effects, each within 2 MCSE or {SMALL}",
         }[term.name]
 
 

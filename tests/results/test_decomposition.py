@@ -267,7 +267,7 @@ def test_an_effect_that_is_clear_and_small_is_in_the_rest_and_the_rule_is_said(r
     effect = found.diagnosis["variability_effect"]
     assert -SMALL < effect.effect < -4 * effect.mcse < 0
     assert (
-        "variability" not in [term.name for term in found.terms] and "2 MCSE and 0.0025" in found.sentence()
+        "variability" not in [term.name for term in found.terms] and "2 MCSE or 0.0025" in found.sentence()
     )
     assert "A dash: within two MCSE or 0.0025, in the rest." in explanation_sheet(runs["many"][2]).reading
 
@@ -411,7 +411,7 @@ def test_lengths_that_depend_on_the_estimate_are_left():
 def test_no_gap_no_cause():
     found = diagnosed(stats.norm.ppf((np.arange(COUNT) + 0.5) / COUNT), Z)
     assert (
-        found.main_cause() == "none" and "(no effect beyond 2 MCSE and 0.0025) = 0.900." in found.sentence()
+        found.main_cause() == "none" and "(all effects, each within 2 MCSE or 0.0025) = 0.900." in found.sentence()
     )
 
 
