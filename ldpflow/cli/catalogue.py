@@ -40,7 +40,7 @@ def catalogue(
         from ldpflow.practice.planning.method import RECOMMENDED
 
         settings = ", ".join(f"{name} = {value!r}" for name, value in RECOMMENDED[what].items())
-        typer.echo(f"TR3 is TR with {settings}.\n")
+        typer.echo(f"{what} is TR with {settings}.\n")
         what = "TR"
     kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
     studies = bundled_studies()

@@ -266,9 +266,7 @@ def test_an_effect_that_is_clear_and_small_is_in_the_rest_and_the_rule_is_said(r
     found = decompose(cell(rng.normal(size=2000), 3.29 * (1 + 0.07 * rng.uniform(-1.7, 1.7, 2000))), 0.9)
     effect = found.diagnosis["variability_effect"]
     assert -SMALL < effect.effect < -4 * effect.mcse < 0
-    assert (
-        "variability" not in [term.name for term in found.terms] and "2 MCSE or 0.0025" in found.sentence()
-    )
+    assert "variability" not in [term.name for term in found.terms] and "2 MCSE or 0.0025" in found.sentence()
     assert "A dash: within two MCSE or 0.0025, in the rest." in explanation_sheet(runs["many"][2]).reading
 
 
@@ -410,9 +408,8 @@ def test_lengths_that_depend_on_the_estimate_are_left():
 
 def test_no_gap_no_cause():
     found = diagnosed(stats.norm.ppf((np.arange(COUNT) + 0.5) / COUNT), Z)
-    assert (
-        found.main_cause() == "none" and "(all effects, each within 2 MCSE or 0.0025) = 0.900." in found.sentence()
-    )
+    assert found.main_cause() == "none"
+    assert "(all effects, each within 2 MCSE or 0.0025) = 0.900." in found.sentence()
 
 
 def test_errors_are_the_spread_of_repeated_studies():
