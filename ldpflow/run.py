@@ -360,11 +360,11 @@ class Run:
             Settings of every cell, then shares, each with a column ``_mcse``: ``length_effect``,
             ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
             ``joint_effect``, ``limits_effect``. Their sum is ``coverage`` - ``level`` (null is 0).
-            ``clear_effects`` names those beyond two MCSE, ``cause`` the main one, ``cause_class`` that
-            without its size, and ``explanation`` has sentences. ``rest_effect`` is no further term: it is
-            the sum of the first five that are not clear and of the last two, which a terminal prints in
-            their place. The schema's metadata ``note`` counts main causes, clear effects, and those
-            expected by chance.
+            ``clear_effects`` names those beyond two MCSE and 0.0025, and that of a bias beyond two of its
+            own MCSE. ``cause`` is the main one, ``cause_class`` that without its size, and ``explanation``
+            has sentences. ``rest_effect`` is no further term: it is the sum of the first five that are not
+            clear and of the last two, which a terminal prints in their place. The schema's metadata ``note``
+            counts main causes, clear effects, and those expected by chance.
         """
         from ldpflow.results.arena import short_rows
         from ldpflow.results.explanation import COLUMNS, SHORT, explain, with_note

@@ -249,8 +249,8 @@ def explain(
 
     The sum has the nominal level; the effects of mean length, variability of length, bias and the shape of
     the estimates' distribution, each alone; the dependence of error and length; and the rest. It adds up to
-    the coverage. An effect within two MCSE is a dash, and is part of the rest, as is what several effects do
-    together. The last column names the main cause: 19% too short.
+    the coverage. An effect within two MCSE, or of at most 0.0025, is a dash, and is part of the rest, as is
+    what several effects do together. The last column names the main cause: 19% too short.
 
     --verbose also says what the diagnostics of TR and TR-BM show and what to do, of a long table for the ten
     worst cells.

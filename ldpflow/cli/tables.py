@@ -320,11 +320,12 @@ def chosen_columns(table: pa.Table, names: Mapping[str, str]) -> list[Shown]:
     return found
 
 
-def span(values: Iterable[float | None]) -> str:
-    """The smallest and the largest of the values that there are."""
+def span(values: Iterable[float | None], decimals: int | None = None) -> str:
+    """The smallest and the largest of the values that there are, by default to three digits."""
     known = [value for value in values if value is not None and not math.isnan(value)]
-    ends = (round_text(end(known), 3) for end in (min, max)) if known else ("-",)
-    return " .. ".join(dict.fromkeys(ends))
+    ends = (min(known), max(known)) if known else ()
+    texts = (round_text(end, 3) if decimals is None else f"{end:z.{decimals}f}" for end in ends)
+    return " .. ".join(dict.fromkeys(texts)) or "-"
 
 
 def without_error(text: Callable[[Any], str], row: Any) -> str:

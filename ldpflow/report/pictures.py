@@ -63,7 +63,8 @@ PARTS = {
 }  # fmt: skip
 """Words of the effects of an explanation: see :mod:`ldpflow.results.decomposition`."""
 NO_BREAK = "\u00a0=\u00a0"
-COLOURS = ("#d55e00", "#0072b2", "#008f68", "#b5609a", "#6a6fd0", "#9a7420", "#3d8a9e", "#7f7f7f")
+# Light ones, since those of methods are dark.
+COLOURS = ("#eedd88", "#77aadd", "#bbcc33", "#ffaabb", "#dddddd", "#b9a0d8", "#99ddff", "#55585e")
 
 
 def parts_of(row: Row) -> dict[str, float]:
@@ -105,7 +106,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     fields: list[Any] = [*shown]
     bars = base.transform_fold(fields, as_=["part", "effect"]).transform_filter("isValid(datum.effect)")
     rank = "indexof(" + json.dumps([*shown]) + ", datum.part)"
-    bars = bars.transform_calculate(rank=rank).mark_bar(height={"band": 0.75})
+    bars = bars.transform_calculate(rank=rank)
+    bars = bars.mark_bar(height={"band": 0.75}, stroke="#55585e", strokeWidth=0.4)
     layers = [
         bars.encode(x=x, y=y, color=colour, order="rank:Q", tooltip=tips),
         base.mark_rule(color=GREY).encode(x=alt.XDatum(0)),

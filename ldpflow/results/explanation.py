@@ -43,9 +43,9 @@ def explain(
 ) -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects within two MCSE,
-    ``joint`` and ``limits``. The metadata ``note`` counts main causes, clear effects, and those that chance
-    would name.
+    Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects that are not
+    named, ``joint`` and ``limits``. The metadata ``note`` counts main causes, clear effects, and those that
+    chance would name.
     ``pieces`` are the stored cells, for a caller that reads them too.
     """
     rows = summary.to_pylist()
@@ -99,14 +99,16 @@ def explain(
 def with_note(table: pa.Table) -> pa.Table:
     """The table with a ``note`` of its own rows: what :func:`explain` counts, again after a selection."""
     rows = table.to_pylist()
-    named = sum(len(row["clear_effects"].split(", ")) for row in rows if row["clear_effects"])
-    errors = [row[f"{name}_effect_mcse"] or 0.0 for row in rows for name in EFFECTS[:-1]]
-    looked = sum(error > TINY for error in errors)
+    # Lengths that vary cost coverage, however little: no test of 0.
+    tested = {*EFFECTS[:-1]} - {"variability"}
+    named = sum(len(tested.intersection((row["clear_effects"] or "").split(", "))) for row in rows)
+    looked = sum((row[f"{name}_effect_mcse"] or 0.0) > TINY for row in rows for name in tested)
     notes = [f"Main causes of {len(rows):,} cells: {count_causes(rows)}."] if len(rows) > 1 else []
     if looked:
         notes.append(
-            f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two "
-            f"MCSE. If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+            f"Each effect is judged by itself: {named:,} of {looked:,} are named. If all were 0, chance "
+            f"alone would name up to about {round(BY_CHANCE * looked):,}. Variability is not counted: it is "
+            "negative wherever lengths vary."
         )
     return table.replace_schema_metadata({"note": " ".join(notes)})
 

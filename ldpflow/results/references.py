@@ -138,6 +138,7 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
         parts=parts,
         cited=citing_kinds(study, own=False),
         own=citing_kinds(study, own=True),
+        unnamed=kinds_without_reference(study),
         variants=own_variants(study),
         own_n=own_n(summary),
         precision=targets,

@@ -38,7 +38,8 @@ def test_list(ldpflow):
     methods = ldpflow("list", "methods").out
     assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
     assert ldpflow("list", "BB").out.count(": ") == 1
-    assert ldpflow("list", "TR3").out == ldpflow("list", "TR").out
+    said = "TR3 is TR with degree = 3, burn_in = '0.01n'.\n\n"
+    assert ldpflow("list", "TR3").out == said + ldpflow("list", "TR").out
     shown = ldpflow("list", "metods")
     assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
 

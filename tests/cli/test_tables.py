@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import mean_effects, summary_sheet
-from ldpflow.cli.tables import Sheet, latex, plain, write_csv
+from ldpflow.cli.sheets import by_method, mean_effects, summary_sheet
+from ldpflow.cli.tables import Sheet, latex, plain, span, write_csv
 from tests.cli.conftest import cell, without
 
 
@@ -162,6 +163,25 @@ def test_the_line_of_a_method_has_the_means_of_all_effects():
     assert found["coverage"] == pytest.approx(0.877) and found["level"] == 0.9
     assert found["coverage_failures_as_misses"] == pytest.approx(1.76 / 3)
     assert "coverage" not in mean_effects([lost], ["length"])
+
+
+def test_settings_of_a_method_whose_class_is_not_loaded_tell_its_lines_apart():
+    """``parts``, which others lack, and ``beta``, which BB has too; not n, nor what a path has."""
+    own = [
+        {"n": n, "method": "mine", "beta": b, "parts": p} for n in (10, 20) for b in (1, 2) for p in (3, 6)
+    ]
+    rows = own + [row | {"method": "BB", "parts": None} for row in own if row["parts"] == 3]
+    names = ["n", "method", "beta", "parts"]
+    lines = [line for line, _ in by_method(rows, names)]
+    mine = [f"mine beta={b} parts={p}" for b in (1, 2) for p in (3, 6)]
+    assert lines == [{"method": name, "cells": 2} for name in (*mine, "BB beta=1", "BB beta=2")]
+    assert {line["method"] for line, _ in by_method(own, names)} == {*mine}
+
+
+def test_both_ends_of_a_range_have_the_same_decimals():
+    assert span([0.8, None, 0.885], 3) == "0.800 .. 0.885" and span([0.25, 0.25], 3) == "0.250"
+    assert span([-0.0001, 0.1], 3) == "0.000 .. 0.100" and span([math.nan, None], 3) == span([]) == "-"
+    assert span([8, 0.12345]) == "0.123 .. 8"
 
 
 def long_table():

@@ -226,9 +226,9 @@ def test_explain_names_start_and_steps(lost):
         if row["method"] == "TR":
             assert "relaxation times, theta went" not in text
         elif row["scale"] == 31.4:
-            assert re.search("mainly bias of .* SE, start:", text)
+            assert re.search("mainly bias of .* SE from the start:", text)
             assert re.search(
                 r"Not arrived: 0.8 relaxation times, theta went from 0 to 5\d\.\d of 72\.3", text
             )
         else:
-            assert "Steps too large" in text and re.search("mainly bias of .* SE, steps:", text)
+            assert "Steps too large" in text and re.search("mainly bias of .* SE from the steps:", text)

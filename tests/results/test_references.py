@@ -71,7 +71,10 @@ def test_a_component_names_its_papers_itself(monkeypatch):
     assert list(references_of(study))[-2:] == ["chen2020", "doe2026"]
     assert "@misc{doe2026," in bibtex(study)
     text = paragraph(study)
-    assert "halves: Chen et al., 2020, Doe, 2026)." in text
+    assert "halves: Chen et al., 2020, Doe, 2026)." in text and "methods these" not in text
+    text = paragraph(STUDY | {"method": [{"kind": "BB"}, {"kind": "thirds"}]})
+    assert "Of mechanisms, algorithms and methods these follow published work (randomized_response: " in text
+    assert "tail_sgd: Jain et al., 2018). No publication is named for thirds. " in text
 
 
 def test_references_follow_the_kinds_of_the_study():
