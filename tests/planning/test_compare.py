@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from ldpflow.practice.planning.compare import (
     level_state,
     make_forecasts,
     predict_row,
+    reaches,
     steps_of,
 )
 from ldpflow.practice.planning.forecasts import (
@@ -353,6 +355,12 @@ def test_half_widths_are_those_that_a_sweep_measures(compared, tmp_path):
     (row,) = lf.sweep(Study.from_mapping(mapping), tmp_path / "run", executor="serial").summary().to_pylist()
     (oue,) = (r for r in compared.rows if r["protocol"] == "oue" and r["tau"] == 0.5)
     assert row["length_median"] / 2 == pytest.approx(oue["half_width"])
+
+
+def test_one_replicate_can_reach_a_half_width():
+    found = SimpleNamespace(lower=np.zeros(1), upper=np.ones(1))
+    forecast = SimpleNamespace(simulate=lambda *given: found)
+    assert reaches(forecast, 100, 1.0, 0.5, 1, 1) and not reaches(forecast, 100, 1.0, 0.4, 1, 1)
 
 
 def test_numbers_of_numpy_are_numbers():
