@@ -537,8 +537,8 @@ class Run:
             return f"Run({self.out!r}): nothing has finished"
         replicates = summary["replicates"].to_pylist() or [0]
         least, most = min(replicates), max(replicates)
-        count = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        return f"Run({self.out!r}): {counted(summary.num_rows, 'cell')}, {count} replicates"
+        count = f"{least:,} to " * (least < most) + counted(most, "replicate")
+        return f"Run({self.out!r}): {counted(summary.num_rows, 'cell')}, {count}"
 
     def _repr_html_(self) -> str:
         """The tables of ``ldpflow summary``, for notebooks."""

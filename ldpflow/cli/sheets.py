@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, one_line, plain, setting, span
-from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
+from ldpflow.columns import CAUTIOUS, Summary, counted, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_in
@@ -329,7 +329,7 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     difference, error = "coverage_difference", "coverage_difference_mcse"
     notes = []
     if paired := [row["pairs"] for row in rows if row["paired"]]:
-        notes.append(f"The smallest comparison has {min(paired):,} pairs of replicates.")
+        notes.append(f"The smallest comparison has {counted(min(paired), 'pair')} of replicates.")
     if some_undefined:
         most = max(row[name] or 0.0 for row in rows for name in shares)
         notes.append(

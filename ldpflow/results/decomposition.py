@@ -303,8 +303,8 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
         return Decomposition(level, rows, dict.fromkeys((*DIAGNOSIS, "length_cv", "skewness"), undefined))
     kept = left_out_groups(count)
     chunk = max(1, CHUNK // count)
-    own = rows.estimate - rows.truth, rows.lengths(), rows.covered, rows.has_se()
     with np.errstate(all="ignore"):
+        own = rows.estimate - rows.truth, rows.lengths(), rows.covered, rows.has_se()
         parts = [effects(level, kept[g : g + chunk], *own) for g in range(0, len(kept), chunk)]
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Decomposition(level, rows, found)

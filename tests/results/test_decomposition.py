@@ -276,6 +276,11 @@ def test_no_error_is_rounded_to_0():
     ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error")
+def test_lengths_beyond_the_range_of_a_double_warn_of_nothing():
+    assert decompose(cell(np.zeros(12), np.full(12, np.inf), np.zeros(12)), 0.9).coverage == 1.0
+
+
 def test_main_causes_are_counted_by_method():
     rows = [
         *({"method": "SN", "cause_class": name} for name in ("biased", "too short", "too short")),
