@@ -32,7 +32,7 @@ def progress(
     text = "Running, or interrupted" if running else "Not finished"
     study = stored_study(store)
     found = {} if study is None else count_finished(study, summary, read_followed())
-    # A session has its command from the beginning, and its targets at the end.
+    # Of a session that did not end an earlier version kept only the command.
     if last.get("precision") or "--target-" in str(last.get("command")):
         text += f": the target {'may not be' if running else 'is not'} reached"
         text += f"; every path has {found['finished_replicates']:,} replicates or more" if found else ""
