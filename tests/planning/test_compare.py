@@ -383,7 +383,7 @@ def test_problems_that_are_not_compared(field, problem):
 
 
 def test_each_quantile_once_and_a_range():
-    with pytest.raises(InputError, match="tau"):
+    with pytest.raises(InputError, match="each level once"):
         rows_of(taus=[0.5, 0.5])
     with pytest.raises(InputError, match="range"):
         plan()
