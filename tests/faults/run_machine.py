@@ -128,6 +128,7 @@ class RunMachine(RuleBasedStateMachine):
         )
         self.present: set[tuple[Any, ...]] = set()  # rows that can be read
         self.lost: set[tuple[Any, ...]] = set()  # rows of damaged parts
+        self.seen: set[tuple[str, bytes]] = set()  # parts before a damage
         self.damaged = self.doubled = self.deleted = False
         self.study: dict[str, Any] | None = None  # that study.toml has, if it is known
 
@@ -241,7 +242,8 @@ class RunMachine(RuleBasedStateMachine):
             flipped = bytearray(content)
             flipped[at] ^= 1 << (at % 8)
             broken = {"truncate": content[:at], "zero": bytes(len(content)), "flip": bytes(flipped)}[how]
-        if broken == content:
+        self.seen.add((name, content))
+        if (name, broken) in self.seen:  # a bit that is flipped twice is no damage
             return
         counts[how] += 1
         self.write(name, broken)
