@@ -40,6 +40,9 @@ MOST_NAMES = 1000
 MOST_RUNS = 6
 """Most runs that a hint names."""
 
+LONGEST_LINE = 100
+"""Longest text of a cell in a notebook, in characters, that is one line."""
+
 
 def open_run(out: str | os.PathLike[str]) -> Run:
     """Open the stored results of a sweep, without loading its plug-ins.
@@ -359,11 +362,11 @@ class Run:
             Settings of every cell, then shares, each with a column ``_mcse``: ``length_effect``,
             ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
             ``joint_effect``, ``limits_effect``. Their sum is ``coverage`` - ``level`` (null is 0).
-            ``clear_effects`` names those beyond two MCSE, ``cause`` the main one, ``cause_class`` that
-            without its size, and ``explanation`` has sentences. ``rest_effect`` is no further term: it is
-            the sum of the first five that are not clear and of the last two, which a terminal prints in
-            their place. The schema's metadata ``note`` counts main causes, clear effects, and those
-            expected by chance.
+            ``clear_effects`` names those beyond two MCSE and 0.0025, and that of a bias beyond two of its
+            own MCSE. ``cause`` is the main one, ``cause_class`` that without its size, and ``explanation``
+            has sentences. ``rest_effect`` is no further term: it is the sum of the first five that are not
+            clear and of the last two, which a terminal prints in their place. The schema's metadata ``note``
+            counts main causes, clear effects, and those expected by chance.
         """
         from ldpflow.results.arena import short_rows
         from ldpflow.results.explanation import COLUMNS, SHORT, explain, with_note
@@ -407,6 +410,7 @@ class Run:
         height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
+        subtitle: bool = True,
     ) -> ChartType:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
@@ -430,6 +434,8 @@ class Run:
             Method that the paired figures compare with. Default: chosen by the results.
         title : str, optional
             In the place of the figure's own.
+        subtitle : bool
+            Whether to draw the lines below the title: constants, the marks, ``where``, and what is left out.
 
         Returns
         -------
@@ -459,8 +465,9 @@ class Run:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
         from ldpflow.report.charts import draw_offline, entitle, resize
 
-        chart = figures[figure].chart(results.with_baseline(baseline), x, rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where, width), width, height))
+        results = results.with_baseline(baseline)
+        chart = figures[figure].chart(results, x, where or "", rows=rows, cols=cols, color=color)
+        return draw_offline(resize(entitle(chart, title, where, width, subtitle), width, height))
 
     def report(
         self,
@@ -532,8 +539,8 @@ class Run:
             return f"Run({self.out!r}): no summary"
         replicates = summary["replicates"].to_pylist() or [0]
         least, most = min(replicates), max(replicates)
-        count = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-        return f"Run({self.out!r}): {counted(summary.num_rows, 'cell')}, {count} replicates"
+        count = f"{least:,} to " * (least < most) + counted(most, "replicate")
+        return f"Run({self.out!r}): {counted(summary.num_rows, 'cell')}, {count}"
 
     def _repr_html_(self) -> str:
         """The tables of ``ldpflow summary``, for notebooks."""
@@ -613,6 +620,12 @@ def show_tables() -> None:
 show_tables()
 
 
+def cell_html(text: str) -> str:
+    """Cell that breaks sentences alone: a notebook would break "19% too short" at each space."""
+    width = "min-width: 40em; text-align: left" if len(text) > LONGEST_LINE else "white-space: nowrap"
+    return f'<td style="{width}">{escape(text)}</td>' if " " in text else f"<td>{escape(text)}</td>"
+
+
 def html_of(*parts: Sequence[str] | tuple[Sequence[Shown], Sequence[Any]]) -> str:
     """HTML of lines of text and of tables, each as its columns and rows."""
     found = []
@@ -622,6 +635,6 @@ def html_of(*parts: Sequence[str] | tuple[Sequence[Shown], Sequence[Any]]) -> st
             continue
         columns, rows = part
         lines = [[title for title, _ in columns], *([text(row) for _, text in columns] for row in rows)]
-        cells = ("".join(f"<td>{escape(text)}</td>" for text in line) for line in lines)
+        cells = ("".join(map(cell_html, line)) for line in lines)
         found.append(f"<table><tbody><tr>{'</tr><tr>'.join(cells)}</tr></tbody></table>")
     return "".join(found)

@@ -340,11 +340,12 @@ class Settings(InputModel):
 
     def __repr__(self) -> str:
         """Python expression without defaults: ``Quantile(tau=0.9)``."""
-        asked = {*self.missing_settings({})} & self.model_fields_set
+        asked, fields = {*self.missing_settings({})} & self.model_fields_set, type(self).model_fields
         given = {
             name: value
             for name, value in self
-            if name != "kind" and (name in asked or value != type(self).model_fields[name].default)
+            # The table of a pilot's values has repr=False.
+            if fields[name].repr and name != "kind" and (name in asked or value != fields[name].default)
         }
         return repr(Axes(type(self), given))
 

@@ -175,12 +175,16 @@ def test_every_part_of_a_run_that_gained_columns_has_them(run):
     assert {tuple(pq.read_schema(part).names) for part in parts} == {(*REPLICATES.names, *NEW)}
 
 
-def test_a_name_that_is_taken_is_refused(installed, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [("coverage", "a name that no other column of the summary has"), ("beta", "'beta' is declared as")],
+)
+def test_a_name_that_is_taken_is_refused(name, said, installed, tmp_path, monkeypatch):
     class Other(installed):
-        diagnostics: ClassVar = tuple(Column(name, "double") for name in ("distance", "coverage"))
+        diagnostics: ClassVar = (Column("distance", "double"), Column(name, "double"))
 
     monkeypatch.setitem(INTERVAL_METHODS, "stretched", Other)
-    with pytest.raises(InputError, match="a name that no other column of the summary has"):
+    with pytest.raises(InputError, match=said):
         run_study(Study.from_mapping(GROWN), tmp_path / "run", engine="serial")
 
 

@@ -249,8 +249,8 @@ def explain(
 
     The sum has the nominal level; the effects of mean length, variability of length, bias and the shape of
     the estimates' distribution, each alone; the dependence of error and length; and the rest. It adds up to
-    the coverage. An effect within two MCSE is a dash, and is part of the rest, as is what several effects do
-    together. The last column names the main cause: 19% too short.
+    the coverage. An effect within two MCSE, or of at most 0.0025, is a dash, and is part of the rest, as is
+    what several effects do together. The last column names the main cause: 19% too short.
 
     --verbose also says what the diagnostics of TR and TR-BM show and what to do, of a long table for the ten
     worst cells.
@@ -526,6 +526,7 @@ def plot(
     height: Annotated[str | None, flag("Of the whole figure.", "X")] = None,
     baseline: Baseline = None,
     title: Annotated[str | None, flag("In the place of the figure's own title.", "TEXT")] = None,
+    no_subtitle: Annotated[bool, flag("No lines below the title.", name="--no-subtitle")] = False,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -544,10 +545,11 @@ def plot(
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
     named: Any = figure  # which plot checks
     chart = open_run(run).plot(
-        named, x, where, **places, width=width, height=height, baseline=baseline, title=title
-    )
+        named, x, where, **places, width=width, height=height, baseline=baseline, title=title,
+        subtitle=not no_subtitle,
+    )  # fmt: skip
     save(chart, output)
-    if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 297:
+    if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 200:
         typer.echo(f"The figure is {high:.0f} mm high, a sheet of A4 297 mm; --height sets it.", err=True)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from statistics import mean, median
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, one_line, plain, setting, span
-from ldpflow.columns import CAUTIOUS, Summary, distinguishing_columns, round_text, short, with_error
+from ldpflow.columns import CAUTIOUS, Summary, counted, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_in
@@ -59,10 +59,7 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
 
 
 COVERAGE = "coverage_failures_as_misses"
-MISSES: Shown = (
-    "failures\nas misses",
-    lambda row: with_error(row[COVERAGE], row[f"{COVERAGE}_mcse"]) if row["failures"] else "none",
-)
+MISSES = estimate("failures\nas misses", COVERAGE, f"{COVERAGE}_mcse")
 SUMMARY_HEADINGS = {
     "length": "length_mean",
     "emp. SE": "empirical_se",
@@ -112,14 +109,14 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
         *map(plain, counts),
     ]
     failed = [failures_line(rows)] if any(row["failures"] for row in rows) else []
-    last = [] if chosen else ["length", MISSES[0]]  # they choose the best
     return Sheet(
         rows,
         list(map(setting, settings)),
         results,
-        [*reversed(checks), "candidates", "emp. SE", "bias", *reversed(counts), "power", *last],
+        [*reversed(checks), "candidates", "emp. SE", "bias", *reversed(counts), "power"],
         constants,
         [*failed, *cautions(rows, declared)],
+        first_to_round=["length", MISSES[0]],
         methods=summary_methods(rows, settings),
         legend="length/oracle: the median.",
         reading=HOLDS_RULE,
@@ -192,22 +189,33 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
     for line, own in by_method(rows, settings):
         states = [judge(row) for row in own]
         line |= {state: states.count(state) for state in (HOLDS, FAILS, UNDECIDED)}
-        line |= {title: span(row[COVERAGE] for row in own)}
+        line |= {title: span((row[COVERAGE] for row in own), 3)}
         lines.append(line | {"length/oracle": middle(row.get("length_relative") for row in own)})
     return lines
 
 
-def by_method(rows: Iterable[Row], settings: Sequence[str]) -> Iterator[tuple[Row, list[Row]]]:
+def by_method(rows: Sequence[Row], settings: Sequence[str]) -> Iterator[tuple[Row, list[Row]]]:
     """Rows by method and those of its settings that vary, and the beginning of the line of each."""
     groups: dict[str, list[Row]] = {}
+    own = {method: own_settings(method, rows) for method in {row["method"] for row in rows}}
     for row in rows:
-        fields = getattr(INTERVAL_METHODS.get(row["method"]), "model_fields", {})
-        values = [
-            f"{name}={short(row[name])}" for name in settings if name in fields and row[name] is not None
-        ]
-        groups.setdefault(" ".join([row["method"], *values]), []).append(row)
-    for text, own in groups.items():
-        yield {"method": text, "cells": len(own)}, own
+        names = [name for name in settings if name in own[row["method"]] and row[name] is not None]
+        text = " ".join([row["method"], *(f"{name}={short(row[name])}" for name in names)])
+        groups.setdefault(text, []).append(row)
+    for text, found in groups.items():
+        yield {"method": text, "cells": len(found)}, found
+
+
+def own_settings(method: str, rows: Sequence[Row]) -> Collection[str]:
+    """Settings of a method: those of its class, or without it what others lack or have as settings."""
+    if method in INTERVAL_METHODS:
+        return INTERVAL_METHODS[method].model_fields
+    names = [*rows[0]][[*rows[0]].index("method") + 1 :]
+    others = {row["method"] for row in rows} - {method}
+    having = {(row["method"], name) for row in rows for name in names if row.get(name) is not None}
+    lacked = {name for name in names if not others or any((other, name) not in having for other in others)}
+    shared = (INTERVAL_METHODS[other].model_fields for other in others if other in INTERVAL_METHODS)
+    return lacked.union(*shared) - {"level", "coordinate", "vs"}
 
 
 def middle(values: Iterable[float | None]) -> str:
@@ -321,7 +329,7 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     difference, error = "coverage_difference", "coverage_difference_mcse"
     notes = []
     if paired := [row["pairs"] for row in rows if row["paired"]]:
-        notes.append(f"The smallest comparison has {min(paired):,} pairs of replicates.")
+        notes.append(f"The smallest comparison has {counted(min(paired), 'pair')} of replicates.")
     if some_undefined:
         most = max(row[name] or 0.0 for row in rows for name in shares)
         notes.append(
@@ -333,7 +341,7 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         pairs = [(row[difference], row[error]) for row in own if row[error] is not None]
         clear = [math.copysign(1, value) for value, mcse in pairs if abs(value) > 2 * mcse]
         line |= {"higher": clear.count(1), "lower": clear.count(-1)}
-        line |= {"coverage difference": span(row[difference] for row in own)}
+        line |= {"coverage difference": span((row[difference] for row in own), 3)}
         lines.append(line | {"length ratio": middle(row["length_ratio"] for row in own)})
     return Sheet(
         rows,
@@ -371,7 +379,7 @@ def explanation_sheet(
     table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
 ) -> Sheet:
     """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
-    from ldpflow.results.decomposition import MAIN, SINGLE  # loads SciPy
+    from ldpflow.results.decomposition import MAIN, SINGLE, SMALL, error_text  # loads SciPy
 
     rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
@@ -380,7 +388,7 @@ def explanation_sheet(
         sort_rows(rows, settings)
     parts = [part for part in (*SINGLE, "rest") if any(part + TERM in row for row in rows)]
     terms = [(TITLES.get(part, part), part + TERM) for part in parts]
-    misses = [MISSES] if any(map(changes_coverage, rows)) else []
+    misses = [(MISSES[0], COVERAGE)] if any(map(changes_coverage, rows)) else []
     level = [("level", "level")] if "level" in settings else []
     shares = [*level, *terms, ("coverage", "coverage")]
 
@@ -388,7 +396,9 @@ def explanation_sheet(
         if row.get(name) is None:
             return "-"
         text, error = f"{row[name]:{'+' if TERM in name else ''}.3f}", row.get(mcse_of(name))
-        return f"{text} ± {error:.3f}" if (errors or name == "coverage") and error is not None else text
+        if error is None or not (errors or "coverage" in name):
+            return text
+        return f"{text} ± {error_text(error, 3)}"
 
     def mcse_of(name: str) -> str:
         return f"{name.replace(TERM, '_effect')}_mcse"
@@ -401,19 +411,19 @@ def explanation_sheet(
         count = sum(row["rest_effect"] is not None for row in own)
         cells = {} if count == len(own) else {"cells": f"{count} of {len(own)}"}
         return cells | {
-            title: amount(known, name) for title, name in (*shares, *((ALL, COVERAGE) for _ in misses))
+            title: amount(known, name) for title, name in (*shares, *((ALL, name) for _, name in misses))
         }
 
     levels = {row["level"] for row in rows}
     reading = []
     if parts:
         start = "level" if level or len(levels) > 1 else f"level {max(levels):g}"
-        of = " of the finished replicates" if misses else ""
-        reading.append(f"{start[0].upper()}{start[1:]} + effects + rest = coverage{of}.")
+        of = "coverage of the finished replicates" if misses else "coverage"
+        reading.append(f"{start[0].upper()}{start[1:]} + effects + rest = {of}, rounded so that it adds up.")
     if any(part + TERM not in row for row in rows for part in parts):
-        reading.append("A dash: within two MCSE, in the rest.")
+        reading.append(f"A dash: within two MCSE or {SMALL}, in the rest.")
     if any(row["cause"] == MAIN["none"] and row["clear_effects"] for row in rows):
-        reading.append(f"'{MAIN['none']}' judges their sum: effects that cancel are not 0.")
+        reading.append(f"'{MAIN['none']}' is about coverage, in which effects may cancel.")
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]
@@ -427,15 +437,18 @@ def explanation_sheet(
         rows,
         list(map(setting, settings)),
         [
-            *((title, partial(amount, name=name)) for title, name in shares if name not in settings),
-            *misses,
+            *(
+                (title, partial(amount, name=name))
+                for title, name in (*shares, *misses)
+                if name not in settings
+            ),
             ("main cause", lambda row: row["cause"] or "-"),
         ],
         constants=constants,
         together=[title for title, _ in shares],
         reading=" ".join(reading),
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Lines of methods: means, of effects within noise too"
+        legend="Lines of methods: means of all effects"
         f"{'; with failures as misses over all cells' if misses else ''}.",
         rank=None if ordered else shortfall,
         command=command,

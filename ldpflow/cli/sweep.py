@@ -198,7 +198,7 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     from ldpflow.cli.tables import span
     from ldpflow.engine.precision import Precision
     from ldpflow.engine.prediction import cores_of, predict
-    from ldpflow.results.arena import least_replicates
+    from ldpflow.results.arena import enough_in_words, least_replicates, probability_to_hold
 
     precision, plans = Precision.of(options, study), study.plans()
     replicates = study.replicates if precision is None else precision.expected(study.level)
@@ -215,18 +215,15 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
         f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
         f"{counted(cores, 'core')}; nothing was run"
     )
-    least = max(map(least_replicates, study.level), default=0) if study.method else 0
     if precision is not None and precision.target_length is None:
         most = f"(a lower coverage takes more, up to {precision.max_replicates:,})"
         print_wrapped(
             f"these replicates reach the target if intervals cover as their level says {most}", sys.stdout
         )
-    if replicates < least:
-        print_wrapped(
-            f"a method that covers exactly as its level says is shown to hold it from {least:,} "
-            f"replicates on; with {replicates:,}, only one that covers more",
-            sys.stdout,
-        )
+    level = max(study.level, key=least_replicates, default=0.0)
+    if study.method and replicates < least_replicates(level):
+        chance = probability_to_hold(level, replicates)
+        print_wrapped(f"{enough_in_words([level])}; of {chance:.0%} with {replicates:,}", sys.stdout)
 
 
 def duration(seconds: float) -> str:

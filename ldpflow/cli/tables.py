@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class Sheet:
     """Columns that are whole in a window of any width."""
     results: Sequence[Shown] = ()
     first_to_go: Sequence[str] = ()
-    """Results that a narrow window leaves out, in this order. What is still too wide continues below."""
+    """Results that a narrow window leaves out, in this order."""
     constants: str = ""
     """Settings that all rows share, printed below the table, and then ``notes``."""
     notes: Sequence[str] = ()
@@ -60,6 +61,8 @@ class Sheet:
     """Key of the rows of a long table: it shows those with the smallest. Default: the first ones."""
     command: str = ""
     """Prints all rows of a long table."""
+    first_to_round: Sequence[str] = ()
+    """Results that then lose their MCSE, in this order. What is still too wide continues below."""
     together: Sequence[str] = ()
     """Results that are terms of a sum: none is left out, and a narrow window has them side by side below."""
     heading: Sequence[str] = ()
@@ -131,9 +134,13 @@ class Sheet:
 
     def worst_text(self, count: int, left: Sequence[str]) -> str:
         rows, line = self.choose(count)
-        told = [(t, text) for t, text in self.results if {text(row) for row in rows} - {"-", "0", "none"}]
+        told: dict[object, Shown] = {}
+        for title, text in self.results:
+            texts = tuple(map(text, rows))
+            if {*texts} - {"-", "0", "none"}:  # estimates that repeat others say nothing
+                told.setdefault(texts if "±" in texts[0] else title, (title, text))
         settings = [(t, text) for t, text in self.settings if {text(row) for row in rows} != {"-"}]
-        table, gone = self.fit(settings, told, rows)
+        table, gone = self.fit(settings, [*told.values()], rows)
         return lines_text([line]) + table + lines_text([*left_out(left, gone), *self.below(self.legend)])
 
     def fit(
@@ -165,17 +172,23 @@ class Sheet:
                 break
             if kept.pop(title, None) is not None:
                 left.append(title)
+        for title in self.first_to_round:
+            if fits([*settings, *kept.items()]):
+                break
+            if title in kept:
+                kept[title] = partial(without_error, kept[title])
+                width[title] = width_of(rich_table([(title, kept[title])], rows))
+                left.append(f"MCSE of {title}")
         blocks: list[list[Shown]] = [[*settings, *kept.items()]]
         if kept and not fits(blocks[0]):
-            blocks = []
-            for group in ({*kept}.difference(self.together), self.together):
-                for at, column in enumerate(c for c in kept.items() if c[0] in group):
-                    if at == 0 or not fits([*blocks[-1], column]):
-                        own = settings if not blocks else [c for c in settings if c[0] in self.together]
-                        blocks.append([*number, *own])
-                    blocks[-1].append(column)
+            terms = [column for column in (*settings, *kept.items()) if column[0] in self.together]
+            blocks = [[*number, *settings]]
+            for column in (*(c for c in kept.items() if c not in terms), *terms):
+                if column in terms[:1] or not fits([*blocks[-1], column]):
+                    blocks.append([*number])
+                blocks[-1].append(column)
             blocks[0] = blocks[0] if len(blocks) > 1 else blocks[0][len(number) :]
-        tables = [rich_table(block, rows, rule) for block in blocks]
+        tables = [rich_table(block, rows, rule) for block in blocks if block]
         # At least as wide as its content: a window wraps lines and cuts no number.
         texts = (rich_text([table], Console(width=max(width_of(table), console.width))) for table in tables)
         return "".join(texts), left
@@ -307,11 +320,16 @@ def chosen_columns(table: pa.Table, names: Mapping[str, str]) -> list[Shown]:
     return found
 
 
-def span(values: Iterable[float | None]) -> str:
-    """The smallest and the largest of the values that there are."""
+def span(values: Iterable[float | None], decimals: int | None = None) -> str:
+    """The smallest and the largest of the values that there are, by default to three digits."""
     known = [value for value in values if value is not None and not math.isnan(value)]
-    ends = (round_text(end(known), 3) for end in (min, max)) if known else ("-",)
-    return " .. ".join(dict.fromkeys(ends))
+    ends = (min(known), max(known)) if known else ()
+    texts = (round_text(end, 3) if decimals is None else f"{end:z.{decimals}f}" for end in ends)
+    return " .. ".join(dict.fromkeys(texts)) or "-"
+
+
+def without_error(text: Callable[[Any], str], row: Any) -> str:
+    return text(row).partition(" ±")[0]
 
 
 def number(title: str, name: str, digits: int) -> Shown:

@@ -256,7 +256,8 @@ def progress_text(counts: Mapping[str, int]) -> str:
     """Replicates of a sweep that ended early, by its counts (:func:`count_finished`)."""
     done, wanted, paths = (counts[name] for name in ("done_replicates", "wanted_replicates", "paths"))
     if wanted == 0:
-        return f"{done:,} replicates, which may not reach the target,"
+        each = " or more of every path" if paths > 1 else ""
+        return f"{counts['finished_replicates']:,} replicates{each}, which may not reach the target,"
     complete = f" ({counts['complete_paths']:,} of {paths:,} paths complete)" if paths > 1 else ""
     return f"{done:,} of {wanted:,} replicates{complete}"
 

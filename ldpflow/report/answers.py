@@ -22,6 +22,7 @@ from ldpflow.results.arena import (
     MOST,
     UNDECIDED,
     ArenaSetting,
+    enough_in_words,
     judge,
     least_replicates,
     not_judged,
@@ -91,7 +92,8 @@ def findings(results: Results) -> Findings:
                 continue
             praised.update(alike if state == HOLDS else ())
             chosen = [row for own in alike.values() for row in own]
-            cells.append((f"{state}, lowest coverage", min(chosen, key=lambda row: row[COVERAGE])))
+            lowest = (min(own, key=lambda row: row[COVERAGE]) for own in alike.values())
+            cells.extend((f"{state}, lowest coverage", row) for row in lowest)
             clause = f"{join(name_series([*alike]))} {words}"
             texts.append(clause if state == HOLDS else f"{clause} ({main_cause(results, chosen)})")
         names = join(name_series(others))
@@ -113,8 +115,8 @@ def findings(results: Results) -> Findings:
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         judged = "cells" if len(rows) == len(results.rows) else "judged cells"
         third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
-        if (enough := least(results)) > max(row["replicates"] for row in rows):
-            third += f" (about {enough:,} replicates show that a level is held)"
+        if max(map(least_replicates, levels)) > max(row["replicates"] for row in rows):
+            third += f" ({enough_in_words(levels)})"
         sentences.append(f"{third}.")
     if rows is not results.rows and (unknown := not_judged(results.rows)):
         sentences.append(unknown)
@@ -175,11 +177,6 @@ def main_cause(results: Results, rows: Sequence[Row]) -> str:
     if 2 * count <= len(rows):
         return "different causes"
     return f"{'' if count == len(rows) else 'mostly '}{CAUSES.get(cause, cause or 'not explained')}"
-
-
-def least(results: Results) -> int:
-    """Replicates from which on a method that covers as often as its level says is shown to hold it."""
-    return max((least_replicates(level) for level in results.values("level")), default=0)
 
 
 def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, str]]:

@@ -125,7 +125,9 @@ def style_chart(
     )
 
 
-def entitle(chart: Any, title: str | None, where: str | None, width: float | str | None = None) -> Any:
+def entitle(
+    chart: Any, title: str | None, where: str | None, width: float | str | None = None, subtitle: bool = True
+) -> Any:
     """The chart with what a reader needs who has it alone: what is left out, the marks, its condition."""
     if title is not None:
         chart.title.text = title
@@ -135,7 +137,8 @@ def entitle(chart: Any, title: str | None, where: str | None, width: float | str
     if (pixels := parse_length("width", width)) is not None:
         letters = min(letters, max(int(pixels / LETTER), 12))
     notes = (chart.usermeta.get("left_out", ""), chart.usermeta.get("marks", ""), condition)
-    chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
+    if subtitle:
+        chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
     return chart
 
 
@@ -187,6 +190,8 @@ SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
 """Width and height of a panel by the number of columns; more columns have those of 4."""
 FLAT = 110
 """Height of a panel in a grid of more than three rows."""
+SPACING = 20
+"""Pixels between the columns of a grid."""
 LETTER = 6.5
 """Pixels of a letter of an axis title."""
 LEAST = {"width": 50, "height": 25}
@@ -286,7 +291,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
     if "shared" in known:
-        if not named:
+        if not named and len({point["x"] for point in points}) > 1:
             layers.append(layer(base.mark_line(strokeWidth=1.5, clip=True, **RULE), "shared"))
         tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
         ticks = layer(tick, "shared")
@@ -393,19 +398,31 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
                 hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
             raise InputError(name, given, allowed, hint)
         if name == "width":
-            wrap_titles(panel)
+            if fit_texts(chart, panel):
+                fit(chart, panel, name, wanted, most)
         if height is None:
-            panel.height = min(panel.height, max(panel.width, 60.0))
+            panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
     return chart
 
 
-def wrap_titles(panel: Any) -> None:
-    """Break the titles of a panel's horizontal axis into lines as wide as the panel."""
+def fit_texts(chart: Any, panel: Any) -> bool:
+    """Break titles of horizontal axes that are wider than a panel, and make symbols of narrow panels smaller.
+
+    Also break headings of columns after " = " if one is wider than its column, and return whether one is.
+    """
     for layer in getattr(panel, "layer", ()):
         x = layer.encoding.x
         title = None if x is alt.Undefined else x._kwds.get("title")
         if isinstance(title, str) and len(title) * LETTER > panel.width:
             x._kwds["title"] = wrap(title, max(8, int(panel.width / LETTER)))
+        if layer.mark.type == "point" and layer.mark.size is not alt.Undefined:
+            layer.mark.size = min(layer.mark.size, max(12.0, panel.width / 3))
+    lines = [line for row in chart.data.values for line in row.get("column", "").split(", ")]
+    if LETTER * max(map(len, lines)) <= panel.width + SPACING:
+        return False
+    header = chart.facet.column._kwds["header"]
+    header["labelExpr"] = "split(replace(datum.label, regexp(' = ', 'g'), ' =, '), ', ')"
+    return True
 
 
 def fit(chart: Any, panel: Any, name: str, wanted: float, most: int) -> bool:

@@ -226,7 +226,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         known=known,
         log_x=results.names[x].logarithmic,
         log_y=what.log,
-        ranked=what.ranked,
+        ranked=what.ranked or len({point["x"] for point in points}) == 1,
         domain=domain,
         tips=("range_end_share",) if name == "protocols" else (),
         left_out=absent,

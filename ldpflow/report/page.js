@@ -188,7 +188,8 @@ async function drawChart(chart) {
   }
   embedded.get(chart)?.forEach((result) => result.finalize());
   embedded.delete(chart);
-  if (spec.data && !spec.data.values.length) { chart.textContent = "Nothing of what is chosen is in this figure."; return; }
+  const none = `None of the chosen cells is in this figure. ${spec.usermeta?.left_out ?? ""}`;
+  if (spec.data && !spec.data.values.length) { chart.textContent = none; return; }
   const results = [];
   const parts = sheets(spec, width).map((part) => [document.createElement("div"), part]);
   chart.replaceChildren(...parts.map(([place]) => place));

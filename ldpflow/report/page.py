@@ -29,7 +29,6 @@ from ldpflow.report.answers import (
     findings,
     followed_table,
     glance,
-    least,
     pairs,
 )
 from ldpflow.report.charts import write_file
@@ -37,7 +36,7 @@ from ldpflow.report.figures import CAPTIONS, last_risks
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.progress import command_of, progress
 from ldpflow.report.results import Results, Row, distinct, measured
-from ldpflow.results.arena import TOLERANCE, settings_of, why_barred
+from ldpflow.results.arena import TOLERANCE, enough_in_words, settings_of, why_barred
 from ldpflow.results.references import bibtex, entries, study_paragraph
 from ldpflow.store.part import UnreadablePart
 from ldpflow.store.provenance import read_sessions
@@ -75,7 +74,7 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
         glance=glance(results, settings),
         choices=choices(results, settings),
-        least=f"{least(results):,}",
+        enough=enough_in_words(results.values("level")),
         tolerance=f"{100 * TOLERANCE:g}",
         methods=[in_a_line(method) for method in results.values("method")],
         words=words(results),

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -61,7 +62,9 @@ PARTS = {
     "joint": "several at once", "dependence": "dependence", "limits": "asymmetric limits",
 }  # fmt: skip
 """Words of the effects of an explanation: see :mod:`ldpflow.results.decomposition`."""
-COLOURS = ("#d55e00", "#0072b2", "#008f68", "#b5609a", "#6a6fd0", "#9a7420", "#3d8a9e", "#7f7f7f")
+NO_BREAK = "\u00a0=\u00a0"
+# Light ones, since those of methods are dark.
+COLOURS = ("#eedd88", "#77aadd", "#bbcc33", "#ffaabb", "#dddddd", "#b9a0d8", "#99ddff", "#55585e")
 
 
 def parts_of(row: Row) -> dict[str, float]:
@@ -90,7 +93,11 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     colours = zip((*PARTS.values(), "no interval"), COLOURS, strict=True)
     shown = {name: shade for name, shade in colours if any(name in point for point in points)}
     names = [*results.series]
-    y = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=130))
+    # No line ends between a setting and its value; the first of two lines is above the middle of its bar.
+    lines = {name: wrap(name.replace(" = ", NO_BREAK), 22, break_long_words=False) for name in names}
+    first: Any = alt.condition("length(datum.label) > 22", alt.value("bottom"), alt.value("middle"))
+    names_of_bars = alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=0, labelBaseline=first)
+    y = alt.Y("series:N", sort=names, title=None, axis=names_of_bars)
     heading = "coverage - level"
     x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=LABEL), stack="zero")
     colour = alt.Color("part:N", scale=named_scale(shown), legend=alt.Legend(title=None))
@@ -99,7 +106,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     fields: list[Any] = [*shown]
     bars = base.transform_fold(fields, as_=["part", "effect"]).transform_filter("isValid(datum.effect)")
     rank = "indexof(" + json.dumps([*shown]) + ", datum.part)"
-    bars = bars.transform_calculate(rank=rank).mark_bar(height={"band": 0.75})
+    bars = bars.transform_calculate(rank=rank)
+    bars = bars.mark_bar(height={"band": 0.75}, stroke="#55585e", strokeWidth=0.4)
     layers = [
         bars.encode(x=x, y=y, color=colour, order="rank:Q", tooltip=tips),
         base.mark_rule(color=GREY).encode(x=alt.XDatum(0)),
@@ -118,18 +126,20 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     count = len({point.get("column", point["row"]) for point in points})
     # Labels of rows stand beside them, turned.
     longest = max(len(line) for point in points for line in point["row"][1].split(", "))
-    height = max(15 * len(names), 60, round(LETTER * longest))
+    height = max((13 * max(map(len, lines.values())) + 2) * len(names), 60, round(LETTER * longest))
     size = {"width": {1: 480, 2: 340}.get(count, 200), "height": height}
     undefined = sum(not any(name in point for name in shown) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
     drawn = panels(points, layers, size)
-    return style_chart(drawn, "Why coverage differs from its level", text, 130, absent)
+    chart = style_chart(drawn, "Why coverage differs from its level", text, 130, absent)
+    chart.usermeta["height"] = height
+    return chart
 
 
 # Zip plots (Morris, White and Crowther, 2019): every interval of a cell, the worst on top
 
 MAX_INTERVALS = 150
-FEW_CELLS = 6
+FEW_CELLS = 12
 """Cells of which a zip plot draws all; of more it draws those that the findings name."""
 REACH = 3.0
 """A zip plot is cut at so many times the 90% quantile of the distances of limits from the truth."""
@@ -173,7 +183,8 @@ def zip_plot(results: Results) -> Any:
         points += [line | fixed for line in lines]
     if others:
         absent.append(
-            f"Not drawn: {len(others):,} of {len(results.rows):,} cells, which the findings do not name."
+            f"Not drawn: {len(others):,} of {len(results.rows):,} cells, which are not the lowest of "
+            f"a method that holds or fails (of up to {FEW_CELLS} cells all are drawn)."
         )
     if not points:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")
@@ -270,7 +281,7 @@ def compare_with_published(results: Results) -> Any:
 
 # Coverage against length, the choice between methods
 
-FILLS = {"recommended": 1.0, HOLDS: 1.0, UNDECIDED: 0.35, FAILS: 0.0}
+FILLS = {"recommended": 1.0, HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
 """How full the symbol of a method is: by its state in a setting. That of the recommended one is larger."""
 
 
@@ -295,7 +306,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
             point["label"] = row["series"] if entry is setting.best else ""
             point["kind"] = "recommended" if entry is setting.best else entry.state
-            point |= {"full": FILLS[point["kind"]], "size": 130 if entry is setting.best else 45}
+            point |= {"full": FILLS[point["kind"]], "size": 150 if entry is setting.best else 80}
             points.append(point)
     undefined = len(results.rows) - len(points)
     drawn = series_looks([*results.series.items()])
@@ -322,6 +333,10 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
         base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", scale=scale, title=heading)),
         bars.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         bars.encode(x=alt.X("short:Q", scale=across), x2="long:Q", y=y),
+        # An empty symbol has no bars within.
+        base.mark_point(opacity=1, fill="#ffffff", strokeWidth=0).encode(
+            x=x, y=y, shape=symbol[1], size=alt.Size("size:Q", scale=None)
+        ),
         base.mark_point(opacity=1, strokeWidth=1.2).encode(
             *(x, y, colour, *symbol),
             fillOpacity=alt.FillOpacity("full:Q", scale=None),
@@ -358,8 +373,8 @@ class Figure(NamedTuple):
     dashes: str = ""
     """What a line of theory is, where points have one."""
 
-    def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
-        """Draw it; ``names`` may have ``rows``, ``cols`` and ``color``: names of factors."""
+    def chart(self, results: Results, x: str = "n", where: str = "", **names: Any) -> Any:
+        """Draw it by ``rows``, ``cols`` and ``color``, all factors; ``where``: condition of the results."""
         takes = signature(self.draw).parameters
         given: dict[str, Any] = {"x": x} if "x" in takes else {}
         if "asked" in takes:
@@ -369,20 +384,22 @@ class Figure(NamedTuple):
                 raise InputError(field, value, f"nothing for the figure: {self.heading}")
         chart = self.draw(results, **given)
         dashes = self.dashes if self.dashes and any("shared" in p for p in chart.data.values) else ""
-        chart.usermeta["marks"] = f"{constants(results)}. {dashes}{self.marks}"
+        chart.usermeta["marks"] = f"{constants(results, where)}. {dashes}{self.marks}"
         return chart
 
 
-def constants(results: Results) -> str:
+def constants(results: Results, where: str = "") -> str:
     """The number of replicates, and what a reader asks for first of the settings that do not vary."""
     rows = [*results.rows, *results.followed]
     found = []
+    # Those that a condition sets are in it.
+    named = {part.partition("==")[0].strip() for part in where.split(" and ") if " or " not in where}
     for name in ("level", "epsilon", "mu", "law", "tau", "n"):
-        values = {row[name] for row in rows if name in row}
+        values = {row[name] for row in rows if name in row and name not in named}
         found += [results.names.value(name, value) for value in values if len(values) == 1 and value]
     counts = distinct(rows, "replicates")
     found.append(f"{' to '.join(dict.fromkeys(f'{end:,}' for end in (counts[0], counts[-1])))} replicates")
-    return ", ".join(found).replace(" = ", "\u00a0=\u00a0")  # no line ends within
+    return ", ".join(found).replace(" = ", NO_BREAK)
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:

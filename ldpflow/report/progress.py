@@ -19,7 +19,7 @@ def progress(
     read_followed: Callable[[], pa.Table],
     live: bool = False,
 ) -> str:
-    """Replicates of all paths, started or not, or that a target is not reached, and how to continue.
+    """Replicates of all paths, started or not, whether they may miss a target, and how to continue.
 
     Nothing for a whole run. A ``live`` page follows the sweep, which is not to be continued.
     """
@@ -27,21 +27,15 @@ def progress(
     running = last.get("ended") is None
     if not running and not last.get("stopped") and not last.get("failed_batches"):
         return ""
-    from ldpflow.engine.run import count_finished  # loads Numba
+    from ldpflow.engine.run import count_finished, progress_text  # loads Numba
 
     text = "Running, or interrupted" if running else "Not finished"
     study = stored_study(store)
-    found = {} if study is None else count_finished(study, summary, read_followed())
-    # A session has its command from the beginning, and its targets at the end.
-    if last.get("precision") or "--target-" in str(last.get("command")):
-        text += f": the target {'may not be' if running else 'is not'} reached"
-        text += f"; every path has {found['finished_replicates']:,} replicates or more" if found else ""
-    elif found:
-        if found["complete_paths"] == found["paths"] and not live:
+    if study is not None:
+        counts = count_finished(study, summary, read_followed(), bool(last.get("precision")))
+        if counts["complete_paths"] == counts["paths"] and not live:
             return ""
-        text += f": {found['done_replicates']:,} of {found['wanted_replicates']:,} replicates"
-        several = found["paths"] > 1
-        text += f" ({found['complete_paths']:,} of {found['paths']:,} paths complete)" if several else ""
+        text += f": {progress_text(counts).rstrip(',')}"
     if live:
         return f"{text}."
     command = re.sub(r" --fresh(?!\S)", "", command_of(last))  # which would start over

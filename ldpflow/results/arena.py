@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from ldpflow.columns import distinguishing_columns
@@ -37,6 +38,8 @@ TOLERANCE = 0.02
 
 MOST = 0.9
 """Share of the settings in which a method must hold its level to be recommended for all of them."""
+CHANCE = 0.8
+"""Probability of :func:`least_replicates`."""
 
 HOLDS, UNDECIDED, FAILS = "holds", "unclear", "fails"
 """States of a method at its level. Unclear: there are too few replicates to say."""
@@ -147,10 +150,34 @@ def judge(row: Row, tolerance: float = TOLERANCE) -> str:
     return HOLDS if low >= least else FAILS if high < least else UNDECIDED
 
 
-def least_replicates(level: float, tolerance: float = TOLERANCE) -> int:
-    """Fewest replicates with which a method whose coverage is the level is shown to hold it."""
-    least = level - tolerance
-    return math.ceil(Z95**2 * least * (1 - least) / tolerance**2)
+def probability_to_hold(level: float, replicates: Any) -> Any:
+    """Exact probability that a method whose true coverage is the level is shown to hold it (:func:`judge`).
+
+    The lower end of Wilson's interval is at least p if hits >= R p + z sqrt(R p (1 - p)).
+    """
+    from scipy.special import bdtrc  # slow to load
+
+    least = max(level - TOLERANCE, 0.0)
+    hits = np.ceil(replicates * least + Z95 * np.sqrt(replicates * least * (1 - least)))
+    return bdtrc(hits - 1, replicates, level)
+
+
+def least_replicates(level: float) -> int:
+    """Number of replicates from which on :func:`probability_to_hold` is at least :data:`CHANCE`.
+
+    It is below 5,000 for every level. The probability jumps up and down as the number grows.
+    """
+    counts = np.arange(1, 10_000)
+    rare = counts[probability_to_hold(level, counts) < CHANCE]
+    return 1 + int(max(rare, default=0))
+
+
+def enough_in_words(levels: Iterable[float]) -> str:
+    """The largest number of :func:`least_replicates` of some levels, in a clause."""
+    return (
+        f"a method whose true coverage is its level is shown to hold it with a probability of {CHANCE:.0%} "
+        f"from {max(map(least_replicates, levels), default=1):,} replicates on"
+    )
 
 
 KEYS = ("path", "n", "level", "coordinate")

@@ -7,6 +7,7 @@ mechanism, the budget and the algorithm: the data streams are addressed by the p
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -115,7 +116,9 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) ->
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
-    fields = [f.with_type(pa.float64()) if f.type == pa.null() else f for f in table.schema]
+    # A setting without a value stays null: tables of runs of which one has texts there can be joined.
+    numbers = [f.name for f in table.schema if f.type == pa.null() and f.name in vars(Contrast)]
+    fields = [f.with_type(pa.float64()) if f.name in numbers else f for f in table.schema]
     table = table.cast(pa.schema(fields))
     if not alone:
         return table
@@ -171,9 +174,10 @@ def matches(differs: Row, by: str, baseline: str) -> bool:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value) == float(baseline)
-        except ValueError:
+        except (TypeError, ValueError):
             return False
-    kind, *settings = str(baseline).replace(", ", " ").replace(" = ", "=").split() or [""]
+    # Before a name alone: a value, such as a list, may have blanks and commas.
+    kind, *settings = re.split(r",?\s+(?=\w+=)", str(baseline).replace(" = ", "="))
     symbols = {name: column.label for name, column in BUNDLED.items()}
     own = {f"{n}={text_of(v)}" for name, v in differs.items() for n in (name, symbols.get(name))}
     return str(value) == baseline or (str(value) == kind and own.issuperset(settings))

@@ -25,8 +25,9 @@ the lengths, but no dependence of errors and lengths. So
                  + (H - A)                    dependence of error and length
                  + (coverage - H)             limits that are not symmetric about the estimate
 
-is an identity. Terms within two of their Monte Carlo standard errors are shown as one: the terms shown add up
-to the coverage shown.
+is an identity. A term is named if it is beyond two of its Monte Carlo standard errors and beyond SMALL, or if
+it is that of a bias beyond two of its own. The others are shown as one: the terms shown add up to the
+coverage shown.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from ldpflow.columns import round_text
 from ldpflow.results.columns import CellRows, Floats
 
 # Groups of the jackknife. They are few and large because shape_effect is a count: leaving out single
@@ -48,7 +50,7 @@ from ldpflow.results.columns import CellRows, Floats
 # of a sixth.
 GROUPS = 20
 CHUNK = 2**17  # values at a time
-SMALL = 0.0025  # effects below a quarter of a percentage point are not worth a term of their own
+SMALL = 0.0025  # effects up to a quarter of a percentage point are not worth a term of their own
 TINY = 1e-12  # largest rounding error of terms that are 0
 BY_CHANCE = 0.06  # share of zero effects beyond two MCSE: Student's t with 19 degrees of freedom
 
@@ -164,13 +166,8 @@ class Decomposition:
         return parts
 
     @cached_property
-    def looked(self) -> int:
-        """Number of effects that are compared with two of their MCSE."""
-        return sum(term_of(name, values).mcse > TINY for name, values in self.parts.items())
-
-    @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The terms beyond two of their MCSE and a quarter of a percentage point: causes first.
+        """The terms beyond two of their MCSE and :data:`SMALL`: causes first.
 
         A bias beyond two of its MCSE is one of them: few replicates show it before coverage does.
         """
@@ -183,7 +180,7 @@ class Decomposition:
 
     @cached_property
     def rest(self) -> Term | None:
-        """The sum of the terms within noise, if there are any."""
+        """The sum of the terms that are not named, if there are any."""
         if not self.parts:
             return None
         named = {term.name for term in self.terms}
@@ -223,7 +220,7 @@ class Decomposition:
                 main += f", and against it {self.words(counter)}"
         amounts = round_terms([term.effect for term in shown], self.coverage, self.level, digits)
         added = " ".join(
-            f"{amount:+.{digits}f} ± {term.mcse:.{digits}f} ({self.words(term)})"
+            f"{amount:+.{digits}f} ± {error_text(term.mcse, digits)} ({self.words(term)})"
             for amount, term in zip(amounts, shown, strict=True)
         )
         return f"{head}, {main}: {self.level:.{digits}f} (level) {added} = {self.coverage:.{digits}f}."
@@ -231,7 +228,7 @@ class Decomposition:
     def leading(self) -> tuple[str, Term | None]:
         """Main cause of the gap, and the largest single effect towards it.
 
-        The cause is ``none`` if the gap is within two MCSE, ``left`` if no effect beyond noise is towards it,
+        The cause is ``none`` if the gap is within two MCSE, ``left`` if no named effect is towards it,
         ``joint`` or ``rest`` if that term exceeds every single effect, else the name of the largest one.
         """
         gap = self.coverage - self.level
@@ -251,7 +248,7 @@ class Decomposition:
         kind, term = self.leading()
         if term is None or kind in MAIN:
             return f"{self.words(term)} and {MAIN[kind]}" if term and kind == "rest" else MAIN[kind]
-        return self.words(term) + (f", {source}" if source and kind == "bias" else "")
+        return self.words(term) + (f" from the {source}" if source and kind == "bias" else "")
 
     def cause_class(self) -> str:
         """The main cause without its size, to count cells by."""
@@ -261,7 +258,7 @@ class Decomposition:
         return CLASSES[kind]
 
     def effect_columns(self) -> dict[str, float]:
-        """:data:`EFFECTS` with their MCSE; the rest is coverage - level less those of SINGLE beyond noise."""
+        """:data:`EFFECTS` with their MCSE; the rest is coverage - level less the named ones of SINGLE."""
         clear = {term.name for term in self.terms} & {*SINGLE}
         others = [values for name, values in self.parts.items() if name not in clear]
         parts = self.parts | ({"rest": np.sum(others, axis=0)} if others else {})
@@ -283,8 +280,14 @@ class Decomposition:
             DEPENDENCE: "dependence of error and length",
             JOINT: "several effects at once, beyond their sum",
             LIMITS: "asymmetric limits",
-            "rest": "other effects, each within 2 MCSE" if self.terms else "no effect beyond 2 MCSE",
+            "rest": f"{'other' if self.terms else 'all'} effects, each within 2 MCSE or {SMALL}",
         }[term.name]
+
+
+def error_text(error: float, digits: int) -> str:
+    """Text of an MCSE, which is 0 only if the MCSE is."""
+    text = f"{error:.{digits}f}"
+    return text if float(text) or not error else round_text(error, 1)
 
 
 def length_words(term: Term) -> str:
@@ -300,8 +303,8 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
         return Decomposition(level, rows, dict.fromkeys((*DIAGNOSIS, "length_cv", "skewness"), undefined))
     kept = left_out_groups(count)
     chunk = max(1, CHUNK // count)
-    own = rows.estimate - rows.truth, rows.lengths(), rows.covered, rows.has_se()
     with np.errstate(all="ignore"):
+        own = rows.estimate - rows.truth, rows.lengths(), rows.covered, rows.has_se()
         parts = [effects(level, kept[g : g + chunk], *own) for g in range(0, len(kept), chunk)]
     found = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     return Decomposition(level, rows, found)

@@ -43,9 +43,9 @@ def explain(
 ) -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects within two MCSE,
-    ``joint`` and ``limits``. The metadata ``note`` counts main causes, clear effects, and those that chance
-    would name.
+    Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects that are not
+    named, ``joint`` and ``limits``. The metadata ``note`` counts main causes, clear effects, and those that
+    chance would name.
     ``pieces`` are the stored cells, for a caller that reads them too.
     """
     rows = summary.to_pylist()
@@ -74,7 +74,7 @@ def explain(
             no_length = not math.isfinite(row.get("oracle_length") or math.nan)
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
-                "" if arrival is None else arrival.sentence(other),
+                "" if arrival is None else arrival.sentence(other, coverage.leading()[0] != "none"),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
                 no_oracle(paths[row["path"]]) if no_length else "",
@@ -99,14 +99,16 @@ def explain(
 def with_note(table: pa.Table) -> pa.Table:
     """The table with a ``note`` of its own rows: what :func:`explain` counts, again after a selection."""
     rows = table.to_pylist()
-    named = sum(len(row["clear_effects"].split(", ")) for row in rows if row["clear_effects"])
-    errors = [row[f"{name}_effect_mcse"] or 0.0 for row in rows for name in EFFECTS[:-1]]
-    looked = sum(error > TINY for error in errors)
+    # Lengths that vary cost coverage, however little: no test of 0.
+    tested = {*EFFECTS[:-1]} - {"variability"}
+    named = sum(len(tested.intersection((row["clear_effects"] or "").split(", "))) for row in rows)
+    looked = sum((row[f"{name}_effect_mcse"] or 0.0) > TINY for row in rows for name in tested)
     notes = [f"Main causes of {len(rows):,} cells: {count_causes(rows)}."] if len(rows) > 1 else []
     if looked:
         notes.append(
-            f"Each effect is judged by itself: {named:,} of {looked:,} are named, because they exceed two "
-            f"MCSE. If all were 0, chance alone would name about {round(BY_CHANCE * looked):,}."
+            f"Each effect is judged by itself: {named:,} of {looked:,} are named. If all were 0, chance "
+            f"alone would name up to about {round(BY_CHANCE * looked):,}. Variability is not counted: it is "
+            "negative wherever lengths vary."
         )
     return table.replace_schema_metadata({"note": " ".join(notes)})
 
@@ -270,17 +272,19 @@ class PredictedBias:
             return None
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
-    def sentence(self, centres: Sequence[Mapping[str, Any]] = ()) -> str:
+    def sentence(self, centres: Sequence[Mapping[str, Any]] = (), gap: bool = True) -> str:
         """A sentence on a path that does not arrive, with advice; empty if it arrives.
 
         Biases are in empirical standard errors, as in the sum of effects. ``centres`` are rows of the run
-        for methods that are not around the average.
+        for methods that are not around the average. A spread that is too large is named only with a ``gap``
+        between coverage and level, which it would explain.
         """
         found, row = self.arrival, self.row
-        if not found.refused:
+        spread = found.verdict == "steps_too_large" and abs(found.bias) <= SMALL
+        if not found.refused or (spread and not gap):
             return ""
         words = found.verdict.replace("_", " ")
-        if found.verdict == "steps_too_large" and abs(found.bias) <= SMALL:
+        if spread:
             return (
                 "Steps too large for the average: its standard error is predicted as "
                 f"{found.sd_ratio:.2f} times that for many users: take smaller steps, or a larger n."

@@ -114,7 +114,7 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
     """The paragraph: design, sources, replicates and their errors, seed, streams and versions."""
     study = design.study
     parts = [
-        f"{title} {enumerate_words([entry_words(table, entry) for entry in entries(study, table)])}"
+        f"{title} {enumerate_words([entry_words(table, entry, study) for entry in entries(study, table)])}"
         for table, title in TITLES.items()
         if entries(study, table)
     ]
@@ -138,6 +138,7 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
         parts=parts,
         cited=citing_kinds(study, own=False),
         own=citing_kinds(study, own=True),
+        unnamed=kinds_without_reference(study),
         variants=own_variants(study),
         own_n=own_n(summary),
         precision=targets,
@@ -176,15 +177,19 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
     }
 
 
-def entry_words(table: str, entry: Mapping[str, Any]) -> str:
+def entry_words(table: str, entry: Mapping[str, Any], study: Mapping[str, Any]) -> str:
+    """Kinds with the settings that are named always, vary, or are not default; those of a plug-in are all."""
     kinds = kinds_of({table: entry}, table)
     classes = [GROUPS[table].get(kind) for kind in kinds]
+    bundled = all(kind and kind.__module__.startswith("ldpflow.") for kind in classes)
+    alike = [other for other in entries(study, table) if {*kinds} & {*kinds_of({table: other}, table)}]
     settings = []
     for name, value in entry.items():
         if name in UNNAMED:
             continue
         fields = [kind.model_fields[name] for kind in classes if kind and name in kind.model_fields]
-        if name in NAMED or None in classes or not at_default(value, fields):
+        varies = any(other.get(name) != value for other in alike)
+        if name in NAMED or varies or not bundled or not at_default(value, fields):
             vector = any(get_origin(bare_type(field.annotation)[0]) is tuple for field in fields)
             settings.append(f"{name} = {values_text(value, vector)}")
     return f"{enumerate_words(kinds)} ({', '.join(settings)})" if settings else enumerate_words(kinds)

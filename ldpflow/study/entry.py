@@ -167,7 +167,11 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
-            hint = nearest(name, known) if known else f"{' and '.join(axes)} has no settings."
+            hint = (
+                nearest(name, known)
+                if known
+                else " and ".join(axes) + f" ha{'s' if len(axes) == 1 else 've'} no settings."
+            )
             raise InputError(f"{group}.{name}", values, f"a setting of {' or '.join(axes)}", hint)
         for kind in owners:
             setting = registry[kind].name_of_setting(name, values)

@@ -280,10 +280,12 @@ def import_error(where: str, error: BaseException) -> BaseException:
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
-    reason = f"{type(error).__name__}{line}: {error}"
+    says = f"{error}"
     if isinstance(error, PydanticUserError):
-        fault = error.message.partition(". ")[0]
-        reason = f'{fault}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
+        says = error.message.partition(". ")[0]
+    reason = f"{type(error).__name__}{line}: {says}"
+    if "non-annotated" in reason:
+        reason = f'{says}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
     return InputError("plugins", where, "a Python file or module that can be imported", reason)
 
 

@@ -363,6 +363,13 @@ def test_a_notebook_rounds_a_value_by_its_error():
     ]  # fmt: skip
 
 
+def test_a_notebook_breaks_sentences_alone():
+    """It would break a cause at each space, and leave a sentence the width of a word."""
+    page = table_html(pa.table({"cause": ["19% too short", "none"], "explanation": ["It is so. " * 30, "?"]}))
+    assert '<td style="white-space: nowrap">19% too short</td>' in page and "<td>none</td>" in page
+    assert '<td style="min-width: 40em; text-align: left">It is so. ' in page
+
+
 def test_a_notebook_shows_tables_from_the_import_on():
     code = (
         "import sys; from types import SimpleNamespace as Of; from unittest.mock import Mock; html = Mock();"

@@ -126,12 +126,19 @@ def test_a_file_that_registers_nothing_is_named(tmp_path):
         lf.load_plugin(str(file))
 
 
-def test_a_kind_without_a_type_is_one_message(tmp_path):
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("kind = 'mine'", "in line 4. A setting needs its type, as in kind: Literal["),
+        ("size: type(lf) = 3", "Error in line 4: Unable to generate pydantic-core schema for <class"),
+    ],
+)
+def test_a_setting_without_a_type_that_can_be_read_is_one_message(tmp_path, setting, said):
     file = tmp_path / "no_type.py"
-    file.write_text("import ldpflow as lf\n\nclass Mine(lf.SelfNormalization):\n    kind = 'mine'\n")
-    with pytest.raises(lf.InputError, match=r'kind: Literal\["mine"\] = "mine"') as caught:
+    file.write_text(f"import ldpflow as lf\n\n\nclass Mine(lf.SelfNormalization):\n    {setting}\n")
+    with pytest.raises(lf.InputError) as caught:
         lf.load_plugin(str(file))
-    assert "http" not in str(caught.value)
+    assert said in str(caught.value) and "http" not in str(caught.value)
 
 
 def test_a_notion_needs_its_parameter():

@@ -322,3 +322,9 @@ def test_a_second_condition_is_refused(ldpflow):
     """It would replace the first."""
     found = ldpflow("summary", "run", "--where", "n == 200", "--where=epsilon == 1")
     assert found.code == 2 and "where" in found.err and "and" in found.err
+
+
+def test_plot_takes_a_condition(ldpflow, run_directory):
+    pytest.importorskip("altair")
+    refused = ldpflow("plot", run_directory, "coverage", "--where", "n == 7")
+    assert refused.code == 2 and "--where" in refused.err and "a condition that some row meets" in refused.err

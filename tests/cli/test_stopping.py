@@ -130,12 +130,12 @@ def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_a
     assert ldpflow("sweep", *SHORT, *levels, "--replicates", "60", "--out", run).code == 0
     assert "inished" not in heading(stopped=late), "80 are enough"
     assert "inished" not in heading(stopped=late) and "interrupted" not in heading(ended=None)
-    target = {"command": "ldpflow sweep --target-mcse .04 --fresh"}
-    said = "Running, or interrupted: the target may not be reached; every path has 80 replicates or more."
+    target = {"command": "ldpflow sweep --target-mcse .04 --fresh", "precision": {"target_mcse": 0.04}}
+    said = "Running, or interrupted: 80 replicates, which may not reach the target."
     assert heading(ended=None, **target).startswith(f"{said} To continue it, if it does not run: ldpflow")
     assert ldpflow("sweep", *SHORT, *levels, "--target-mcse", ".04", "--out", run).code == 0
     assert "target" not in heading()
-    said = "Not finished: the target is not reached; every path has 256 replicates or more. To continue: "
+    said = "Not finished: 256 replicates, which may not reach the target. To continue: "
     assert heading(stopped=late, **target) == f"{said}ldpflow sweep --target-mcse .04"
 
 

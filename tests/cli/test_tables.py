@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import mean_effects, summary_sheet
-from ldpflow.cli.tables import Sheet, latex, plain, write_csv
+from ldpflow.cli.sheets import by_method, mean_effects, summary_sheet
+from ldpflow.cli.tables import Sheet, latex, plain, span, write_csv
 from tests.cli.conftest import cell, without
 
 
@@ -42,7 +43,7 @@ def design(**columns):
 
 def header(lines):
     """Number of the line with the names of the columns."""
-    return next(i for i, line in enumerate(lines) if "coverage" in line and "tau" in line.split())
+    return next(i for i, line in enumerate(lines) if {"tau", "epsilon"} <= {*line.split()})
 
 
 @pytest.mark.parametrize("width", [10, 60, 100, 200])
@@ -54,10 +55,11 @@ def test_settings_are_never_cut_and_results_are_left_out_by_name(capsys, monkeyp
     assert not any("…" in line for line in lines)
     start = header(lines)
     names = lines[start].split()
-    assert set(names) >= {*SETTINGS, "gamma", "coverage"}
-    table = [line for line in lines[start + 2 :][:48] if "±" in line]
+    assert set(names) >= {*SETTINGS, "gamma"} and ("coverage" in names) == (width > 10)
+    table = lines[start + 2 :][:48]
+    assert sum(" 0.880 ± 0.015" in line for line in lines) == 48
     assert {line.split()["#" in names] for line in table} == {"0.25", "0.75"}, "tau"
-    assert len(table) == 48 and {"1234", "1e6"} <= {word for line in table for word in line.split()}
+    assert {"1234", "1e6"} <= {word for line in table for word in line.split()}
     assert max(map(len, table)) <= max(width, 60)
     left = " ".join(" ".join(lines).split())
     for result in ("bias", "emp. SE", "length", "replicates"):
@@ -70,6 +72,9 @@ def test_the_first_to_go_are_the_least_important(capsys, monkeypatch):
         monkeypatch.setenv("COLUMNS", str(width))
         rows = design(failures=40, coverage_failures_as_misses=0.8)
         lines = shown([*rows, cell(replicates=640)], capsys)
+        whole, _, left = " ".join(" ".join(lines).split()).partition("(too narrow for")
+        assert "as misses" in whole and "length" in whole, "a narrow window has them below"
+        assert ("± 5.2e-5" in whole) == ("MCSE of length" not in left)
         text = " ".join(lines[header(lines) : header(lines) + 2])
         kept.append([name for name in ("emp. SE", "bias", "replicates", "length", "misses") if name in text])
     for wide, narrow in pairwise(kept):
@@ -87,7 +92,7 @@ def test_failures_that_change_a_coverage_are_a_column_and_others_a_line(capsys, 
     rows[3] |= {"failures": 175, "coverage_failures_as_misses": 0.57}
     lines = shown(rows, capsys)
     assert "misses" in " ".join(lines) and any("0.570 ± 0.015" in line for line in lines)
-    assert sum("none" in line for line in lines) == len(rows) - 1, "a dash would be a missing value"
+    assert sum(line.count("0.880 ± 0.015") == 2 for line in lines) == len(rows) - 1, "without failures too"
     monkeypatch.setenv("COLUMNS", "50")
     text = " ".join(" ".join(shown(rows, capsys)).split())
     assert "175 of 500 in a cell" in text and "0.31" in text, "or it is said below"
@@ -132,6 +137,19 @@ def test_the_terms_of_a_sum_are_side_by_side_below_where_a_window_is_narrow(caps
     assert below.splitlines()[-1].split() == ["2", *terms.values()]
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+def test_a_column_that_does_not_fit_beside_the_settings_stands_below(capsys, monkeypatch, rows):
+    monkeypatch.setenv("COLUMNS", "40")
+    names = ["law", "cause"] if rows > 1 else ["cause", "bias"]
+    row = {"law": "lognormal", "cause": "dependence of error and length", "bias": "a bias of +1.23 SE"}
+    Sheet([row] * rows, [*map(plain, names[: rows - 1])], [*map(plain, names[rows - 1 :])]).show()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40 and all(line.strip() for line in lines)
+    assert [line.split() for line in lines if line.split()[-1] in names] == [
+        *([["#", "law"], ["#", "cause"]] if rows > 1 else [["cause"], ["bias"]])
+    ]
+
+
 def test_the_line_of_a_method_has_the_means_of_all_effects():
     """Of effects within two MCSE too. A cell without effects has a coverage with failures as misses."""
     one = {"level": 0.9, "coverage": 0.88, "coverage_failures_as_misses": 0.88, "length_effect": -0.008}
@@ -145,6 +163,25 @@ def test_the_line_of_a_method_has_the_means_of_all_effects():
     assert found["coverage"] == pytest.approx(0.877) and found["level"] == 0.9
     assert found["coverage_failures_as_misses"] == pytest.approx(1.76 / 3)
     assert "coverage" not in mean_effects([lost], ["length"])
+
+
+def test_settings_of_a_method_whose_class_is_not_loaded_tell_its_lines_apart():
+    """``parts``, which others lack, and ``beta``, which BB has too; not n, nor what a path has."""
+    own = [
+        {"n": n, "method": "mine", "beta": b, "parts": p} for n in (10, 20) for b in (1, 2) for p in (3, 6)
+    ]
+    rows = own + [row | {"method": "BB", "parts": None} for row in own if row["parts"] == 3]
+    names = ["n", "method", "beta", "parts"]
+    lines = [line for line, _ in by_method(rows, names)]
+    mine = [f"mine beta={b} parts={p}" for b in (1, 2) for p in (3, 6)]
+    assert lines == [{"method": name, "cells": 2} for name in (*mine, "BB beta=1", "BB beta=2")]
+    assert {line["method"] for line, _ in by_method(own, names)} == {*mine}
+
+
+def test_both_ends_of_a_range_have_the_same_decimals():
+    assert span([0.8, None, 0.885], 3) == "0.800 .. 0.885" and span([0.25, 0.25], 3) == "0.250"
+    assert span([-0.0001, 0.1], 3) == "0.000 .. 0.100" and span([math.nan, None], 3) == span([]) == "-"
+    assert span([8, 0.12345]) == "0.123 .. 8"
 
 
 def long_table():

@@ -87,6 +87,7 @@ def test_versions_are_those_that_are_installed():
         here = re.findall(r"(?:rayproject/ray:|rayVersion: \"|ray\[default\]==)(\d[\d.]*\d)", text)
         assert here, file
         found += here
+        assert set(re.findall(r"ldpflow:(\d[\d.]*\d)", text)) <= {ldpflow.__version__}
     assert set(found) == {ray.__version__}
 
 

@@ -13,6 +13,8 @@ from ldpflow.components.intervals.variance import (
     lengths_and_squares,
 )
 from ldpflow.numerics import constants
+from tests.intervals.whole_paths import SCALAR, SEED
+from tests.kernels.uncompiled import run_path
 from tests.oracles import equal_batches, increasing_blocks, safe_floor, self_normalization
 
 GAMMAS = st.floats(0.501, 0.95).map(lambda x: round(x, 3))
@@ -74,6 +76,15 @@ def test_widths_of_the_confidence_sequence():
         z = constants.normal_quantile(0.5 + level / 2)
         ours = [width_factor(n, 1000, level) / z for n in (10, 100, 1000, 10**4, 10**5)]
         assert ours == pytest.approx(row, abs=5e-7)
+
+
+def test_a_confidence_sequence_keeps_the_diagnosis_of_its_base():
+    record = run_path(SCALAR, SEED, range(4), every := range(1, 301), every, ["transcript_cubic"])
+    inner = lf.TranscriptRegression(degree=1).intervals(record, 300, [0.9])
+    ours = lf.ConfidenceSequence(t_opt=300, base="TR", degree=1).intervals(record, 300, [0.9])
+    for name in ("relaxation_times", "condition"):
+        np.testing.assert_array_equal(ours.diagnosis[name], inner.diagnosis[name])
+    np.testing.assert_array_equal(ours.estimate, inner.estimate)
 
 
 @pytest.mark.parametrize(

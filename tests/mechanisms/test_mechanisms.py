@@ -46,3 +46,17 @@ def test_a_record_cannot_move_the_gradient_by_more_than_the_sensitivity():
             g = x * rng.choice([1.0 - tau, -tau], size=(4000, 1))
             moved = np.abs(g[:2000] - g[2000:]).sum(axis=1)
             assert moved.max() <= problem.l1_sensitivity() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("noise", "mechanism", "said"),
+    [
+        ("record", lf.Laplace(epsilon=2.0), ("eps-LDP", 2.0, None)),
+        ("batch", lf.Laplace(epsilon=2.0), ("eps-DP (central)", 2.0, None)),
+        ("batch", lf.Gaussian(mu=2.0), ("mu-GDP (central)", None, 2.0)),
+        ("batch", lf.NoMechanism(), ("none", None, None)),
+    ],
+)
+def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, mechanism, said):
+    found = lf.MinibatchSgd(batch_size=10, noise=noise).privacy(mechanism)
+    assert (found.notion, found.epsilon, found.mu) == said

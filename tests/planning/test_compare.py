@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -26,6 +27,7 @@ from ldpflow.practice.planning.compare import (
     level_state,
     make_forecasts,
     predict_row,
+    reaches,
     steps_of,
 )
 from ldpflow.practice.planning.forecasts import (
@@ -355,6 +357,12 @@ def test_half_widths_are_those_that_a_sweep_measures(compared, tmp_path):
     assert row["length_median"] / 2 == pytest.approx(oue["half_width"])
 
 
+def test_one_replicate_can_reach_a_half_width():
+    found = SimpleNamespace(lower=np.zeros(1), upper=np.ones(1))
+    forecast = SimpleNamespace(simulate=lambda *given: found)
+    assert reaches(forecast, 100, 1.0, 0.5, 1, 1) and not reaches(forecast, 100, 1.0, 0.4, 1, 1)
+
+
 def test_numbers_of_numpy_are_numbers():
     given = PlanOptions(compare=True, range=[np.float32(0), np.int64(200)])
     assert list_of(given.range) == [0.0, 200]
@@ -375,7 +383,7 @@ def test_problems_that_are_not_compared(field, problem):
 
 
 def test_each_quantile_once_and_a_range():
-    with pytest.raises(InputError, match="tau"):
+    with pytest.raises(InputError, match="each level once"):
         rows_of(taus=[0.5, 0.5])
     with pytest.raises(InputError, match="range"):
         plan()

@@ -179,6 +179,8 @@ def test_the_advice_names_designs_as_short_within_the_error_and_a_second_simulat
         pairs += [(row | own | {"half_width": factor * row["half_width"]}, design) for row in rows]
     _, users, close, *_ = choose_design(pairs)
     assert "take 10 users, or more" in users and close.endswith("(5%): two")
+    pairs[1][0]["n_needed"] = None
+    assert choose_design(pairs)[1] == "no n is known for all wanted half widths"
 
 
 def test_shuffled_budget():

@@ -56,7 +56,7 @@ def test_the_trials_case_is_refused_with_advice():
     (text,) = plan.cautions
     for words in (
         "c 1, theta0 0, n 200,000: not arrived for an average. It has 2.6 relaxation times of the 25",
-        "10.60 oracle SE of bias. Most of it is from the start (theta0 = 0, quantile 72.3).",
+        "10.60 oracle SE of bias. The bias is mostly from the start (theta0 = 0, quantile 72.3).",
         "Better steps and start for TR, in the unit of the data: c = 23 (60 relaxation times; c from 12",
         "theta0 = 54. With them use TR (coverage 0.91, length 2.6).",
         "would then cover 0.87: it has 0.37 oracle SE of bias. Below n = 4.0e5",
@@ -236,6 +236,9 @@ def test_few_values_beyond_the_quantile_are_at_best_doubtful(tmp_path):
     (row,) = plan.rows
     assert row["arrival"] == "doubtful"
     assert any("24 of its 240 values lie beyond the 0.1 quantile" in text for text in plan.cautions)
+    even = lf.plan(pilot={"amount": np.linspace(0.0, 100.0, 105)}, tau=0.47, epsilon=1, n=10**6)
+    assert even.rows[0]["arrival"] == "doubtful"
+    assert any("Under number 190 of 200" in text for text in even.cautions), "which is not doubtful itself"
 
 
 def test_a_lattice_is_cautioned_and_jitter_removes_the_caution(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 import os
 import re
 from pathlib import Path
@@ -17,7 +18,7 @@ from ldpflow.columns import with_error
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report.answers import cell_table, diverged_counts, failures, findings, glance, pairs, why_failed
-from ldpflow.report.charts import drawn_size, log_marks, wrap_titles, write_file
+from ldpflow.report.charts import FORMATS, drawn_size, fit_texts, log_marks, resize, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import insert_notes, report_html
 from ldpflow.report.patterns import where
@@ -57,7 +58,10 @@ def test_findings_say_what_holds_where_and_what_fails_and_why(many: Results) -> 
         "Even the oracle, which has the true asymptotic variance, fails in every setting. "
         "There the estimates do not yet follow the theory.",
     ]
-    assert [judge(row) for _, row in found.cells] == ["holds", "holds", "fails", "fails"]
+    # The lowest cell of every method, also of those that share a clause.
+    drawn = [(state.partition(",")[0], row["series"]) for state, row in found.cells]
+    fails = ("BB, β = 0.6", "BB, β = 0.75", "BB, β = 0.95", "BM")
+    assert drawn == [("holds", "SN"), ("holds", "BM"), *(("fails", name) for name in fails)]
     rows = [row | ({"failures": 2000} if row["method"] == "oracle" else {}) for row in many.rows]
     without = findings(explained(many, rows, "too short"))  # an oracle that has no intervals
     assert without.sentences == found.sentences[:2]
@@ -167,7 +171,8 @@ def test_few_replicates_are_not_praised(results: Results) -> None:
     assert first == "No method is shown to hold its level of 90% in any setting."
     judged = [judge(row) for row in results.rows if row["method"] != "oracle"]
     undecided = judged.count("unclear")
-    assert third.startswith(f"Too few replicates to say: {undecided} of 40 judged cells (about 1,015")
+    assert third.startswith(f"Too few replicates to say: {undecided} of 40 judged cells (a method whose true")
+    assert "80% from 2,014 replicates on" in third
 
 
 def test_replicates_without_an_interval_are_a_cause_and_misses(many: Results) -> None:
@@ -332,10 +337,11 @@ def test_a_figure_says_its_condition_and_has_the_size_of_its_file(
     assert chart.title.text == "Ours" and last == "Rows with epsilon==1 and tau==0.5"
     assert 0 < len(values(chart.to_dict())) <= 12
     # A file says what holds for all of it, and what its marks are.
-    assert first.replace("\u00a0", " ").startswith(
-        "level = 0.9, ε = 1, law = normal, τ = 0.5, 64 replicates. "
-    )
+    assert first.replace("\u00a0", " ").startswith("level = 0.9, law = normal, 64 replicates. ")
     assert "Grey band: where 95% of such coverages lie" in " ".join(chart.title.subtitle)
+    either = lf.open_run(run).plot("coverage", where="epsilon==1 or epsilon==1").title.subtitle
+    assert "ε\u00a0=\u00a01" in either[0]
+    assert "subtitle" not in lf.open_run(run).plot("coverage", subtitle=False).to_dict()["title"]
     left_out = lf.open_run(run).plot("coverage", "beta", where="epsilon==1").title.subtitle
     assert left_out[0].startswith("Left out: ") and left_out[-1] == "Rows with epsilon==1"
     file = tmp_path / "a.png"
@@ -345,14 +351,40 @@ def test_a_figure_says_its_condition_and_has_the_size_of_its_file(
     box = re.search(rb"/MediaBox ?\[0 0 ([\d.]+)", (tmp_path / "a.pdf").read_bytes())
     assert box is not None and float(box[1]) == pytest.approx(85 / 25.4 * 72, abs=1.5)
     assert int.from_bytes(file.read_bytes()[16:20], "big") == pytest.approx(85 / 25.4 * 300, abs=6)
-    assert main([*narrow, "--height", "300mm", "-o", str(tmp_path / "a.json")]) == 0
-    assert "The figure is 300 mm high, a sheet of A4 297 mm" in capsys.readouterr().err
+    assert main([*narrow, "--height", "205mm", "--no-subtitle", "-o", str(tmp_path / "a.json")]) == 0
+    assert "The figure is 205 mm high, a sheet of A4 297 mm" in capsys.readouterr().err
+    assert "subtitle" not in json.loads((tmp_path / "a.json").read_text())["title"]
+
+
+def test_headings_and_symbols_fit_into_narrow_columns(results: Results) -> None:
+    """Three columns of a figure of 85 mm are narrower than "law = lognormal"."""
+    laws = ("lognormal", "normal", "exponential")
+    several = dataclasses.replace(results, rows=[row | {"law": law} for row in results.rows for law in laws])
+    for width, broken in (("85mm", True), ("250mm", False)):
+        chart = resize(FIGURES["coverage"].chart(several, cols="law"), width)
+        drawn = FORMATS[".svg"](chart.to_json())
+        assert (">law =<" in drawn, ">law = lognormal<" in drawn) == (broken, not broken)
+        assert chart.spec.layer[-1].mark.size == pytest.approx(17 if broken else 44, abs=7)
+        assert drawn_size(chart)["width"] == pytest.approx(float(width[:-2]) * 96 / 25.4, abs=3)
+
+
+def test_names_beside_bars_are_whole(results: Results) -> None:
+    rows = [
+        row | {"series": f"plugin, batches = {n}, tilt = {t}", "series_rank": n + t}
+        for row in results.rows[:1]
+        for n in (10, 20)
+        for t in (0, 1)
+    ]
+    chart = FIGURES["explanation"].chart(dataclasses.replace(results, rows=rows))
+    drawn = FORMATS[".svg"](resize(chart, "85mm").to_json())
+    assert {f">plugin, batches\u00a0=\u00a0{n},<" in drawn for n in (10, 20)} == {True}
+    assert {drawn.count(f">tilt\u00a0=\u00a0{t}<") for t in (0, 1)} == {2}
 
 
 def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results: Results) -> None:
     chart = FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n")
     chart.spec.width = 60
-    wrap_titles(chart.spec)
+    fit_texts(chart, chart.spec)
     assert chart.spec.layer[-1].encoding.x._kwds["title"] == ["ε", "(privacy", "budget)"]
     assert log_marks(1 - 1e-12, 1 + 1e-12) == [1.0]
     for low, high in ((0.85, 1.6), (0.99, 1.01), (0.5, 40.0), (3.0, 3.5), (1e-4, 9e3)):

@@ -71,12 +71,14 @@ def test_what_is_best_follows_the_rule_of_the_arena(results: Results, file: str)
             f"SELECT {', '.join(keys)}, method, beta, level_state FROM best WHERE place = 1"
         ).fetchall()
         betas = db.execute("SELECT DISTINCT level_state FROM best_beta").fetchall()
+        barred = db.execute("SELECT count(*) FROM best WHERE method = 'oracle'").fetchone()
         shown = db.execute("SELECT DISTINCT level_state FROM coverage").fetchall()
     settings = settings_of(results.table.to_pylist())
     expected = {
         (*map(s.keys.get, keys), s.reference.row["method"], s.reference.row["beta"], s.reference.state)
         for s in settings
     }
-    assert set(firsts) == expected
+    assert set(firsts) == expected and barred == (0,)
+    assert "oracle" in results.table["method"].to_pylist()
     assert sum(first[-1] == HOLDS for first in firsts) == sum(s.best is not None for s in settings) < 4
     assert betas == [(FAILS,)] and {state for (state,) in shown} == {FAILS, UNDECIDED}

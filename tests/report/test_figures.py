@@ -122,7 +122,7 @@ def test_bias_of_methods_that_share_an_estimate_is_drawn_once(results: Results) 
 
 def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
     chosen = findings(results).cells
-    assert 1 <= len(chosen) <= 4
+    assert 1 <= len(chosen) == len({(state, row["series"]) for state, row in chosen})
     for _, row in chosen:
         drawn = intervals(results, row)
         if row["coverage"] is None:
@@ -137,8 +137,8 @@ def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
 
 
 def test_zip_plots_of_few_cells_are_drawn_and_the_others_counted(results: Results) -> None:
-    few = dataclasses.replace(results, rows=[row for row in results.rows if row["coverage"] is not None][:4])
-    for drawn, names in ((few, 4), (results, len(findings(results).cells))):
+    few = dataclasses.replace(results, rows=[row for row in results.rows if row["coverage"] is not None][:12])
+    for drawn, names in ((few, 12), (results, len(findings(results).cells))):
         chart = FIGURES["zip"].chart(drawn)
         absent = chart.usermeta.get("left_out", "")
         whole = f"Not drawn: {len(results.rows) - names} of {len(results.rows)} cells"
@@ -381,6 +381,14 @@ def test_sentences_of_captions_have_spaces_between() -> None:
     assert not [
         text for text in (figure.caption for figure in FIGURES.values()) if re.search(r"\.[A-Z]", text)
     ]
+
+
+def test_lengths_at_a_single_n_stand_side_by_side(results: Results) -> None:
+    one = dataclasses.replace(results, rows=[row for row in results.rows if row["n"] == 1000])
+    points = values(FIGURES["length"].chart(one).to_dict())
+    places = {row["series"]: row["place"] for row in points}
+    assert len(set(places.values())) == len(places) == 5
+    assert "place" not in values(FIGURES["length"].chart(results).to_dict())[0]
 
 
 def test_zip_plots_have_titles_and_round_ticks(results: Results) -> None:

@@ -18,6 +18,7 @@ from ldpflow.results.arena import (
     judge,
     label_of,
     least_replicates,
+    probability_to_hold,
     safest,
     settings_of,
 )
@@ -81,18 +82,28 @@ def test_a_level_is_held_or_not_or_replicates_are_too_few(coverage, replicates, 
     assert judge(row("BM", coverage, 1.0, replicates=replicates)) == state
 
 
-def test_fewest_replicates_that_can_show_a_level():
-    """Of a method that covers exactly at its level."""
-    for level in (0.5, 0.9, 0.95):
-        count = least_replicates(level)
-        low, before = (wilson(level * r, r)[0] for r in (count, count - 1))
-        assert low >= level - TOLERANCE > before
+def test_an_observed_coverage_of_the_level_is_enough_from_so_many_replicates_on():
+    """The number of docs/report.md; exactly .9 of the replicates cover."""
+    low, before = (wilson(0.9 * r, r)[0] for r in (1015, 1014))
+    assert low >= 0.9 - TOLERANCE > before
 
 
 def chance_to_hold(coverage, level, replicates):
-    """Exact probability that a method of this coverage is shown to hold its level."""
-    fewest = next(hits for hits in range(replicates + 1) if wilson(hits, replicates)[0] >= level - TOLERANCE)
-    return float(stats.binom.sf(fewest - 1, replicates, coverage))
+    """Exact probability that a method of this coverage is shown to hold its level: a sum over its hits."""
+    shown = (hits for hits in range(replicates + 1) if wilson(hits, replicates)[0] >= level - TOLERANCE)
+    return math.fsum(stats.binom.pmf([*shown], replicates, coverage))
+
+
+@pytest.mark.parametrize(("level", "least"), [(0.9, 2014), (0.95, 1206), (0.999, 266), (0.02, 1)])
+def test_replicates_from_which_on_a_level_is_mostly_shown_to_be_held(level, least):
+    """By a method whose true coverage is the level. The probability jumps as the number grows."""
+    counts = [count for count in (1, 200, 1015, least - 1) if 0 < count < least]
+    for replicates in [*counts, *range(least, least + 200, 7)]:
+        chance = chance_to_hold(level, level, replicates)
+        assert probability_to_hold(level, replicates) == pytest.approx(chance, abs=1e-12)
+        assert chance >= 0.8 or replicates < least
+    assert least == 1 or chance_to_hold(level, level, least - 1) < 0.8
+    assert least_replicates(level) == least
 
 
 def test_error_rate_of_the_rule_in_a_cell():

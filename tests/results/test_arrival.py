@@ -85,8 +85,11 @@ def test_sentence():
 )
 def test_against_a_bias_of_steps(b, k, users, advice):
     for sign in (1, -1):
-        wide = replace(arrival(sign * b, 0.0, sign * b, k=k), sd_ratio=1.5)
-        assert advice in beside(wide, sign * b, gamma=0.51, users=users).sentence()
+        wide = beside(
+            replace(arrival(sign * b, 0.0, sign * b, k=k), sd_ratio=1.5), sign * b, gamma=0.51, users=users
+        )
+        assert advice in wide.sentence()
+        assert (wide.sentence(gap=False) == "") == ("1.50 times" in advice), "a spread explains a gap alone"
 
 
 @pytest.mark.parametrize(
@@ -208,6 +211,14 @@ def test_methods_of_plugins(lost, monkeypatch, kind, with_average, with_other):
     assert [one is not None for one in found] == [with_average, with_other]
 
 
+def test_explain_names_a_spread_where_coverage_has_a_gap(lost, monkeypatch):
+    monkeypatch.setattr(PredictedBias, "sentence", lambda self, centres, gap: f"gap is {gap}")
+    rows = explain(lost, lost.read_summary()).to_pylist()
+    found = {(row["cause_class"] != "no gap beyond noise", "gap is True" in row["explanation"])
+             for row in rows if "gap is" in row["explanation"]}  # fmt: skip
+    assert found <= {(True, True), (False, False)} and found
+
+
 def test_explain_names_start_and_steps(lost):
     summary = lost.read_summary()
     texts = explain(lost, summary)["explanation"].to_pylist()
@@ -215,9 +226,9 @@ def test_explain_names_start_and_steps(lost):
         if row["method"] == "TR":
             assert "relaxation times, theta went" not in text
         elif row["scale"] == 31.4:
-            assert re.search("mainly bias of .* SE, start:", text)
+            assert re.search("mainly bias of .* SE from the start:", text)
             assert re.search(
                 r"Not arrived: 0.8 relaxation times, theta went from 0 to 5\d\.\d of 72\.3", text
             )
         else:
-            assert "Steps too large" in text and re.search("mainly bias of .* SE, steps:", text)
+            assert "Steps too large" in text and re.search("mainly bias of .* SE from the steps:", text)

@@ -15,6 +15,7 @@ from ldpflow.report.results import Results
 from ldpflow.results import comparison
 from ldpflow.results.arena import short_rows
 from ldpflow.results.comparison import SHORT, compare_cells, length_ratio, stored_comparisons
+from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.rows_in_cells import cells_of
@@ -202,3 +203,30 @@ def test_an_undefined_interval_is_a_miss(paired):
     assert got.undefined == pytest.approx(0.27) and got.paired == paired
     got = contrast(steady, rows(x, failed=list(range(200))), paired)
     assert got.undefined_baseline == 1.0 and math.isnan(got.length_ratio)
+
+
+@pytest.mark.parametrize(
+    ("by", "differs"),
+    [
+        ("algorithm", {"algorithm": "ldp_sgd", "c_factors": "[1.0, 2.0]", "gamma": 0.5}),
+        ("method", {"method": "TR", "column": "age, in years", "degree": 2}),
+    ],
+)
+def test_a_baseline_is_found_by_the_name_that_is_printed(by, differs):
+    """Also with a list or a text of several words."""
+    printed = comparison.label(differs, by, {(differs[by], name) for name in differs})
+    assert comparison.matches(differs, by, printed)
+    assert comparison.matches(differs, by, printed.replace("=", " = "))
+    assert not comparison.matches(differs, by, printed + "1")
+    assert not comparison.matches({"epsilon": 1.0}, "epsilon", ["x"])
+
+
+def test_what_no_row_has_is_a_number_or_a_setting_without_a_type(tmp_path):
+    """One replicate has no error. Settings stay null: the column is a text in tables of other runs."""
+    methods = [{"kind": "BM"}, {"kind": "SN"}]
+    study = Study.from_mapping(changed(replicates=1, grid={"n": [200]}, method=methods))
+    run_study(study, tmp_path, engine="serial")
+    schema = stored_comparisons(RunStore(tmp_path), "method").schema
+    names = ("coverage_difference_mcse", "length_ratio_mcse", "column")
+    assert [str(schema.field(name).type) for name in names] == ["double", "double", "null"]
+    assert repr(open_run(tmp_path)).endswith(" 1 replicate")

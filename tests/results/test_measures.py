@@ -323,3 +323,8 @@ def test_moments_as_another_package_prints_them():
         if error is not None:
             larger = 0.03 * error if relative or measure == "empirical_se" else 0.0
             assert -3e-7 < found[f"{measure}_mcse"] - error < larger + 3e-7, measure
+
+
+def test_intervals_of_no_length_cover_the_mean_of_equal_estimates():
+    """Their sum over their number is another double."""
+    assert one(rows([0.1] * 3, half=0.0))["bias_eliminated_coverage"] == 1.0

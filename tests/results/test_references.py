@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 import pyarrow as pa
 import pytest
 
-from ldpflow.components.intervals import IntervalMethod
+from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.results import references as module
 from ldpflow.results.design import RunDesign
 from ldpflow.results.references import (
@@ -70,7 +71,10 @@ def test_a_component_names_its_papers_itself(monkeypatch):
     assert list(references_of(study))[-2:] == ["chen2020", "doe2026"]
     assert "@misc{doe2026," in bibtex(study)
     text = paragraph(study)
-    assert "halves: Chen et al., 2020, Doe, 2026)." in text
+    assert "halves: Chen et al., 2020, Doe, 2026)." in text and "methods these" not in text
+    text = paragraph(STUDY | {"method": [{"kind": "BB"}, {"kind": "thirds"}]})
+    assert "Of mechanisms, algorithms and methods these follow published work (randomized_response: " in text
+    assert "tail_sgd: Jain et al., 2018). No publication is named for thirds. " in text
 
 
 def test_references_follow_the_kinds_of_the_study():
@@ -159,6 +163,21 @@ def test_settings_of_a_vector_and_of_components_that_are_not_known():
     }
     text = paragraph(study)
     assert "linear_regression (coefficients = (1, 0.5))" in text and "of_a_plugin (speed = 3)" in text
+
+
+def test_settings_of_an_own_method_are_named_and_those_that_vary(monkeypatch):
+    """Of ldpflow's own methods those at their default only if another entry has another value."""
+
+    class Own(IntervalMethod):
+        kind: Literal["wbatch"] = "wbatch"
+        batches: int = 20
+
+    monkeypatch.setitem(INTERVAL_METHODS, "wbatch", Own)
+    own = [{"kind": "wbatch", "batches": 20}]
+    two = [{"kind": "BB", "B": count} for count in (500, 1000)]
+    assert "methods wbatch (batches = 20) and BB;" in paragraph(STUDY | {"method": [*own, two[0]]})
+    found = "methods wbatch (batches = 20), BB (B = 500) and BB (B = 1,000);"
+    assert found in paragraph(STUDY | {"method": [*own, *two]})
 
 
 def test_a_study_of_trajectories_has_a_paragraph():

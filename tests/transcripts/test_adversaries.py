@@ -206,6 +206,8 @@ def test_reports_of_protocols_are_widened_by_the_whole_share():
     ):
         (row,) = lf.analyse(source, own, adversarial_share=share).rows
         assert (row["lower"], row["upper"]) == pytest.approx(expected[:2])
+    words = lf.analyse(table, ROUNDS, adversarial_share=share).describe()
+    assert "allowed for at the estimate alone" in words
 
 
 def test_every_interval_is_widened_and_says_so(rows):
@@ -225,7 +227,7 @@ def test_every_interval_is_widened_and_says_so(rows):
     assert 1.0 < (moved["upper"] - own["upper"]) * scale / one < 1.3
     words = wide.methods_paragraph()
     honest = interval_words(plain.reported()).partition("interval ")[2]
-    assert "2% of users who send any report" in words and f"Without them: {honest}" in words
+    assert "2% of users who send any report" in words and f"Without these users: {honest}" in words
     assert wide.to_dict()["adversarial_share"] == 0.02
     assert wide.to_dict()["verdicts"][0]["without_adversaries"] == [own["lower"], own["upper"]]
     assert "adversar" not in plain.methods_paragraph() and "any report" not in plain.describe()
@@ -234,7 +236,7 @@ def test_every_interval_is_widened_and_says_so(rows):
 def test_no_bounded_interval_is_said_with_the_one_of_honest_users(rows):
     found = lf.analyse(as_table(rows[0]), SETTINGS, adversarial_share=0.3)
     assert found.reported() is None and "undefined" in found.flags and found.exit_code() == 1
-    assert "Without them: [" in found.describe() and "no interval is bounded" in found.describe()
+    assert "Without these users: [" in found.describe() and "no interval is bounded" in found.describe()
 
 
 @pytest.mark.parametrize("share", [-0.1, 0.5, math.nan, True, "a"])

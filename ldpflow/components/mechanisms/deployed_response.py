@@ -21,8 +21,12 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
-from ldpflow.components.mechanisms.randomized_response import RandomizedResponse, bit_values
-from ldpflow.components.problems.problem import Problem
+from ldpflow.components.mechanisms.randomized_response import (
+    RandomizedResponse,
+    bit_values,
+    response_covariance,
+)
+from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters, Setting
 
@@ -89,6 +93,9 @@ class DeployedResponse(RandomizedResponse):
                     float(low + spread * (mpf(j) / a - (1 - p)) / (2 * p - 1)) for j in range(a + 1)
                 ),
             }
+
+    def noise_covariance(self, problem: Problem) -> Matrix:
+        return response_covariance(problem, self.epsilon, self.answers)
 
     def privacy(self) -> PrivacyStatement:
         rates = (self.answer_below, self.answer_above)

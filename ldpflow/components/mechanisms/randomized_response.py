@@ -69,15 +69,18 @@ class RandomizedResponse(Mechanism):
             return {"keep": float(p), "one": float(one), "zero": float(zero)}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        """(high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a: the mean of a answers of an honest user."""
-        low, high = bit_values(problem)
-        answers = getattr(self, "answers", 1)
-        with constants.workdps(40):
-            e = mp.exp(mpf(self.epsilon) / answers)
-            return [[float((mpf(high) - mpf(low)) ** 2 * e / (e - 1) ** 2 / answers)]]
+        return response_covariance(problem, self.epsilon)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)
+
+
+def response_covariance(problem: Problem, epsilon: float, answers: int = 1) -> Matrix:
+    """(high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a: the mean of a answers of an honest user."""
+    low, high = bit_values(problem)
+    with constants.workdps(40):
+        e = mp.exp(mpf(epsilon) / answers)
+        return [[float((mpf(high) - mpf(low)) ** 2 * e / (e - 1) ** 2 / answers)]]
 
 
 def bit_values(problem: Problem) -> tuple[float, float]:

@@ -52,9 +52,10 @@ class Claim(NamedTuple):
 
 
 def claim_of(statement: PrivacyStatement) -> Claim:
-    if statement.mu is not None:
+    promises = statement.notion != "none"
+    if promises and statement.mu is not None:
         return Claim("gaussian", statement.mu)
-    if statement.epsilon is not None:
+    if promises and statement.epsilon is not None:
         return Claim("approximate" if statement.delta else "pure", statement.epsilon, statement.delta or 0.0)
     raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
 

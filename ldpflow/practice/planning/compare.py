@@ -290,7 +290,7 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     if first["wanted"] is not None:
         needed, goals = [row["n_needed"] for row in designs[best]], "all wanted half widths"
         known = f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
-        more = any(AGAIN in row["cautions"] for row in designs[best])
+        more = None not in needed and any(AGAIN in row["cautions"] for row in designs[best])
         found.append(f"{known}, or more: a caution says what they gave {AGAIN}" if more else known)
     close = [name for name, ratio in ranked.items() if ranked[best] < ratio <= (1 + AGREES) * ranked[best]]
     if close:
@@ -583,7 +583,7 @@ def reaches(
     Half widths of histograms are multiples of half a bin: without the margin, other replicates could have
     another median. A fifth of the replicates decides if its share is four standard errors away.
     """
-    least = 0.5 + 1.0 / math.sqrt(replicates)
+    least = min(0.5 + 1.0 / math.sqrt(replicates), 1.0)
     share = 0.0
     for count in (-(-replicates // 5), replicates):
         found = forecast.simulate(n, epsilon, count, seed)

@@ -319,14 +319,15 @@ def sentences(row: PlanRow) -> list[str]:
         start, worst = "", ""
         if not own and arrival.verdict == "not_arrived":
             quantile = case.law.quantile(case.tau)
-            start = f" Most of it is from the start (theta0 = {case.theta0:g}, quantile {quantile:.3g})."
+            start = f" The bias is mostly from the start (theta0 = {case.theta0:g}, quantile {quantile:.3g})."
         if row.worst is not None:
-            worst = (
-                f" The verdict is that of {row.source.judged_by}: under it the interval would cover "
-                f"{row.worst.coverage(row.level):.2f}."
-            )
+            by = f"Under {row.source.judged_by},"
+            if row.verdict == row.worst.verdict:  # or the pilot has few values beyond the quantile
+                by = f"The verdict is that of {row.source.judged_by}: under it"
+            worst = f" {by} the interval would cover {row.worst.coverage(row.level):.2f}."
+        verdict += ", " if arrival.sd_ratio > NEAR else " and "
         found.append(
-            f"{verdict} and {describe_bias(arrival)}.{start} An interval around it would cover "
+            f"{verdict}{describe_bias(arrival)}.{start} An interval around it would cover "
             f"{arrival.coverage(row.level):.2f}.{worst} {advice(row, arrival, case)}"
         )
     worst_law = row.source.worst_law(case)
