@@ -71,7 +71,7 @@ def test_a_key_of_a_study_file_is_shown_without_escapes(tmp_path, capsys):
     [
         (["plot", "RUN", "coverage", "-o", ""], "--output: '' is"),
         (["plot", "RUN", ""], "FIGURE: '' is"),
-        (["transcript", "RUN", "--replicate", "0", "-o", ""], "--output: '' is"),
+        (["transcript", "RUN", "--path", "pfd", "--replicate", "0", "-o", ""], "--output: '' is"),
         (["plan", "--epsilon", "1", "--n", "1000", "-o", ""], "--output: '' is not allowed; expected a file"),
     ],
 )
