@@ -73,7 +73,8 @@ def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
     try:
         mapping = tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(field, shown, "TOML", f"{str(error).rstrip('.')}.") from None
+        hint = f"{str(error).rstrip('.')}." + " A text stands in quotes." * ("Invalid value" in str(error))
+        raise InputError(field, shown, "TOML", hint) from None
     if depth(mapping) > DEEPEST:
         raise InputError(field, shown, f"tables and lists nested at most {DEEPEST} deep")
     return mapping

@@ -138,7 +138,7 @@ class CheckResult:
     @property
     def verdict(self) -> str:
         """One line with the counts and the number of findings."""
-        found = "all is well" if self.passed else f"{len(self.findings):,} findings"
+        found = "all is well" if self.passed else counted(len(self.findings), "finding")
         return f"{self.counts['parts']:,} parts, {self.counts['rows']:,} rows: {found}"
 
     def __repr__(self) -> str:
@@ -252,7 +252,9 @@ class Run:
         with self.store.named_errors():
             table = self.store.read_summary()
         if table is None:
-            raise InputError("run", self.out, "a run directory with a summary", "Nothing finished there.")
+            again = "It has rows: sweep again, or see what is missing with ldpflow check."
+            hint = again if self.store.replicates.path_keys() else "Nothing finished there."
+            raise InputError("run", self.out, "a run directory with a summary", hint)
         table = select_rows(table, where)
         if best:
             from ldpflow.results.arena import best_rows
@@ -457,7 +459,7 @@ class Run:
 
         results = self.results if where is None else Results.load(self.store.address, where=where)
         figures = figures_of(results)
-        if figure not in figures:
+        if figure not in [*figures]:  # a list has no hash
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
         if baseline is not None and figure not in PAIRED:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
@@ -534,7 +536,7 @@ class Run:
         try:
             summary = self.summary()
         except InputError:
-            return f"Run({self.out!r}): nothing has finished"
+            return f"Run({self.out!r}): no summary"
         replicates = summary["replicates"].to_pylist() or [0]
         least, most = min(replicates), max(replicates)
         count = f"{least:,} to " * (least < most) + counted(most, "replicate")

@@ -155,6 +155,8 @@ def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
     kind, bounds = field_type(cls, name)
     if not isinstance(raw, str):
         return ""
+    if kind in (int, float) and re.fullmatch(r"[-+]?[\d_]*\.?\d+(e[-+]?\d+)?", raw, re.IGNORECASE):
+        return "A number stands without quotes."
     if "one_of" in bounds:
         other = OTHER_NAMES.get(raw.casefold())
         return f"{raw} is {other}." if other else closest(raw, bounds["one_of"].names())
@@ -338,7 +340,7 @@ class Settings(InputModel):
 
     def __repr__(self) -> str:
         """Python expression without defaults: ``Quantile(tau=0.9)``."""
-        asked, fields = self.missing_settings({}), type(self).model_fields
+        asked, fields = {*self.missing_settings({})} & self.model_fields_set, type(self).model_fields
         given = {
             name: value
             for name, value in self
@@ -464,6 +466,9 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
         return unknown_setting(cls, name, given.get(name))
     group = getattr(cls, "group", "") or cls.__name__
     reason = found["msg"].removeprefix("Value error, ")
+    if (first := reason.partition(" ")[0]) in cls.model_fields:
+        value = given.get(first, cls.model_fields[first].get_default())
+        return InputError(f"{group}.{first}", value, "settings that go together", f"{reason}.")
     return InputError(group, dict(given), "settings that go together", f"{reason}.")
 
 

@@ -452,7 +452,8 @@ def plan(
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "nothing without `output`")
     several = len(given["tau"] or ()) > 1  # their files may have other names
-    check_new(given["output"] or "", given["force"] or several)  # before minutes of simulation
+    if given["output"] is not None:
+        check_new(given["output"], given["force"] or several)  # before minutes of simulation
     options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width", "edges") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}

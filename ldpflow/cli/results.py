@@ -538,8 +538,10 @@ def plot(
     from ldpflow.report.charts import UNITS, drawn_size, save, suffix_of
     from ldpflow.run import open_run
 
-    output = output or f"{figure}.svg"
-    suffix_of(output)
+    if output is None:
+        output = f"{figure}.svg"
+    else:
+        suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
     named: Any = figure  # which plot checks
     chart = open_run(run).plot(

@@ -37,8 +37,9 @@ def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool 
     its place in its setting (see ldpflow.results.arena).
     """
     target = Path(file)
-    if target.exists() and not replace:
-        raise InputError("duckdb", str(file), "a file that does not exist", "`force` replaces it.")
+    if target.is_dir() or (target.exists() and not replace):
+        hint = "It is a directory." if target.is_dir() else "`force` replaces it."
+        raise InputError("output", str(file), "a file that does not exist", hint)
     unfinished = target.with_name(target.name + ".unfinished")
     unfinished.unlink(missing_ok=True)
     try:
@@ -47,7 +48,7 @@ def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool 
         unfinished.replace(target)
     except (duckdb.Error, OSError) as error:
         reason = str(error).splitlines()[0]
-        raise InputError("duckdb", str(file), "a file that can be written", reason) from None
+        raise InputError("output", str(file), "a file that can be written", reason) from None
     finally:
         for left in (unfinished, unfinished.with_name(unfinished.name + ".wal")):
             left.unlink(missing_ok=True)

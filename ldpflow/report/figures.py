@@ -23,6 +23,7 @@ from ldpflow.report.charts import Layout, draw, spread
 from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series
 from ldpflow.results.measures import Z95
 from ldpflow.results.trajectories import MEANS, last_rows
+from ldpflow.results.where import read_names
 from ldpflow.settings import closest
 from ldpflow.store.schema import STATISTICS
 
@@ -50,10 +51,12 @@ class Asked(NamedTuple):
         found: dict[str, tuple[str, ...]] = {}
         used = [x]
         for field, given in names.items():
-            texts = given.split(",") if isinstance(given, str) else list(given or ())
-            for name in (texts := [str(text).strip() for text in texts]):
+            texts = given.split(",") if isinstance(given, str) else read_names(given or (), field)
+            for name in (texts := [text.strip() for text in texts]):
                 if name not in (*known, "method"):
-                    raise InputError(field, name, f"one of method, {', '.join(known)}", closest(name, known))
+                    rows = results.rows or results.followed
+                    varying = ["method", *(name for name in known if len(distinct(rows, name)) > 1)]
+                    raise InputError(field, name, f"one of {', '.join(varying)}", closest(name, known))
                 if name in used:
                     hint = "It is on the axis (`x`)." if name == x else ""
                     raise InputError(field, name, "a factor that has no other place in the figure", hint)

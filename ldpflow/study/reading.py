@@ -156,8 +156,7 @@ def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str,
     """Values of all settings of a table that has no kind."""
     known = list(model.model_fields)
     listed = " and ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
-    needed = {key for key, field in model.model_fields.items() if field.is_required()} if name else set()
-    if not isinstance(table, Mapping) or not table.keys() >= needed:
+    if not isinstance(table, Mapping):
         raise InputError(name, table, f"a table [{name}] with {listed}")
     for key, value in table.items():
         if key not in known:

@@ -199,7 +199,7 @@ EXAMPLES = {
 
 def python_error(error: InputError) -> InputError:
     """The error about a study, with Python's names for the tables of a study file."""
-    texts = (text.replace(f" ([[{error.field}]] in a file)", "") for text in (error.allowed, error.hint))
+    texts = (re.sub(r" \(\[\[\w+]] in a file\)", "", text) for text in (error.allowed, error.hint))
     allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
     if error.field in EXAMPLES and not error.value:
         allowed = wanted(error.field)
@@ -298,7 +298,7 @@ class Study:
         mechanism: Components | None = None,
         algorithm: Components | None = None,
         methods: Components = (),
-        n: float | Sequence[float] = (),
+        n: float | Sequence[float] | None = None,
         *,
         protocol: Components | None = None,
         level: float | Sequence[float] = 0.9,

@@ -131,6 +131,8 @@ def test_help_of_a_component_is_its_page():
     assert "theta0 : a finite number" in lf.LdpSgd.__doc__ and "B perturbed" not in lf.LdpSgd.__doc__
     assert "truth" in dir(lf.Quantile(tau=0.5)) and "tau" in dir(lf.Quantile(tau=0.5))
     assert not {"key_settings", "complete_axes", "from_values"} & {*dir(lf.BatchMeans)}
+    given = [repr(lf.RandomizedResponse(**asked)) for asked in ({}, {"epsilon": 1.0})]
+    assert given == ["RandomizedResponse()", "RandomizedResponse(epsilon=1.0)"]
     assert str(lf.Quantile(tau=0.9)) == "Quantile(tau=0.9)" and repr(lf.BatchMeans()) == "BatchMeans()"
     assert not [name for name in dir(lf.Quantile(tau=0.5)) if name.startswith("model_")]
 

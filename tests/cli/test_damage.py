@@ -49,6 +49,17 @@ def refused_by(run, names, out):
         assert not files, name
 
 
+def test_rows_without_a_summary_are_not_nothing(run, tmp_path):
+    (run / "summary.parquet").unlink()
+    shutil.rmtree(parts_of(run)[0].parent)
+    assert "no summary" in repr(open_run(run))
+    for read in (open_run(run).summary, open_run(run).explain):
+        with pytest.raises(InputError, match="It has rows: sweep again, or see .* ldpflow check"):
+            read()
+    with pytest.warns(UserWarning, match="no summary: paths may be missing"):
+        Results.load(run)
+
+
 def test_a_part_that_is_cut_by_one_byte(run, tmp_path):
     part = parts_of(run)[0]
     part.write_bytes(part.read_bytes()[:-1])

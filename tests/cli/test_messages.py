@@ -66,6 +66,21 @@ def test_a_key_of_a_study_file_is_shown_without_escapes(tmp_path, capsys):
     assert "\x1b" not in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plot", "RUN", "coverage", "-o", ""], "--output: '' is"),
+        (["plot", "RUN", ""], "FIGURE: '' is"),
+        (["transcript", "RUN", "--path", "pfd", "--replicate", "0", "-o", ""], "--output: '' is"),
+        (["plan", "--epsilon", "1", "--n", "1000", "-o", ""], "--output: '' is not allowed; expected a file"),
+    ],
+)
+def test_an_empty_name_is_refused(run, arguments, said, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main([str(run) if text == "RUN" else text for text in arguments]) == 2
+    assert said in capsys.readouterr().err and not [*tmp_path.iterdir()]
+
+
 # Names that are not UTF-8
 
 MORE_ARGUMENTS = {

@@ -65,7 +65,7 @@ def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, l
 def test_a_plugin_that_is_not_loaded_is_named_once(swept, ldpflow):
     swept(problem=lf.Quantile(tau=[0.3, 0.5]))
     checked = ldpflow("check", "run", "--recompute", 1.0)
-    assert checked.out.count("the plug-in mine of this run") == 1 and "1 findings" in checked.out
+    assert checked.out.count("the plug-in mine of this run") == 1 and "1 finding" in checked.out
 
 
 def test_a_repair_with_the_plugin_and_without_the_study(swept, ldpflow, tmp_path):

@@ -22,6 +22,8 @@ def file(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
     export_duckdb(results, file)
     with pytest.raises(InputError, match="`force`"):
         export_duckdb(results, file)
+    with pytest.raises(InputError, match="^output: '' is not allowed.* It is a directory"):
+        export_duckdb(results, "", replace=True)
     export_duckdb(results, file, replace=True)
     return str(file)
 

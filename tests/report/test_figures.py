@@ -96,7 +96,8 @@ def test_coverages_stand_side_by_side_and_lengths_at_their_n(results: Results) -
     ("runs", "figure", "asked", "said"),
     [
         ("results", "coverage", {"x": "multiplier"}, "^x: "),
-        ("results", "coverage", {"rows": "taus"}, "^rows: "),
+        ("results", "coverage", {"rows": 3}, "^rows: 3 is not allowed"),
+        ("results", "coverage", {"rows": "taus"}, "one of method, epsilon, tau, n, beta. Did"),
         ("results", "coverage", {"rows": "tau", "cols": "tau"}, "^cols: "),
         ("results", "coverage", {"color": "n"}, "^color: "),
         ("results", "zip", {"rows": "tau"}, "^rows: "),

@@ -39,13 +39,18 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"mechanism": ...}, "mechanism", "table"),
     ({"problem__kind": ...}, "problem.kind", "quantile"),
     ({"problem__law": "nromal"}, "problem.law", "'normal'"),
-    ({"problem__law": "student_t"}, "problem", "df must be given"),
+    ({"problem__law": "student_t"}, "problem.df", "df must be given"),
+    (
+        {"problem__shape": 0.5},
+        "problem.shape",
+        "0.5 is not allowed; expected settings that go together. shape",
+    ),
     ({"problem__tau": [0.5, 1.0]}, "problem.tau", "(0, 1)"),
     ({"problem": {"kind": "quantile_regression"}}, "mechanism.kind", "scalar gradient"),
     ({"grid__n": 1.5}, "grid.n", "integer"),
     ({"grid__n": 1e13}, "grid.n", "1e+12"),
-    ({"grid__n": "1e6"}, "grid.n", "integer"),
-    ({"grid__n": ...}, "grid", "n"),
+    ({"grid__n": "1e6"}, "grid.n", "A number stands without quotes."),
+    ({"grid__n": ...}, "grid.n", "is missing; expected an integer"),
     ({"grid__level": 1}, "grid.level", "(0, 1)"),
     ({"grid__levels": 0.9}, "grid.levels", "'level'"),
     ({"grid__independent_n": 1}, "grid.independent_n", "true or false"),
@@ -209,6 +214,7 @@ TEXT = Study.from_mapping(BASE).to_toml()
     [
         (TEXT.replace("seed = 7", "seed = 7\nseed = 8"), "TOML"),
         (TEXT + "\n[grid]\nn = 5\n", "TOML"),
+        ("name = mine\n", r"\(at line 1, column 8\)\. A text stands in quotes\."),
         (TEXT.replace('name = "base"', 'name = "\u00e9tude"'), "name"),
         (TEXT.replace("seed = 7", "s\u00e9ed = 7"), "TOML"),
         (TEXT.replace("seed = 7", '"s\u00e9ed" = 7'), "s\u00e9ed"),
@@ -253,9 +259,9 @@ def test_a_refused_study_file_is_named_with_the_line(tmp_path: Path) -> None:
         load_study(str(file))
 
 
-@pytest.mark.parametrize(("bad", "line"), [("tau = 0.9\ndf = 3.0", 9), ("tau = 2", 10)])
+@pytest.mark.parametrize(("bad", "line"), [("tau = 0.9\ndf = 3.0", 11), ("tau = 2", 10)])
 def test_of_several_tables_the_faulty_one_is_named(tmp_path: Path, bad: str, line: int) -> None:
-    """Settings that do not go together: its header."""
+    """Also where settings do not go together."""
     file = tmp_path / "mine.toml"
     several = NUMBERED.replace("tau = 1.5", "tau = 0.5").replace("[problem]", "[[problem]]")
     second = f'[[problem]]\n{bad}\nkind = "quantile"\n\n[algorithm]\nkind = "ldp_sgd"\n\n[mechanism]'

@@ -89,7 +89,7 @@ class Design:
 
 
 def check_new(file: str | Path, force: bool) -> None:
-    if not Path(file).parent.is_dir():
+    if not Path(file).name or not Path(file).parent.is_dir():
         raise InputError("output", str(file), "a file in a folder that exists")
     if os.path.lexists(file) and not force:
         raise InputError("output", str(file), "a new file", "It exists; `force` writes over it.")

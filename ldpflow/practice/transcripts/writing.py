@@ -198,6 +198,8 @@ def write_transcript(
     made: Any = make(simulator, seed, replicate, n)
     first = next(made)
     target, rows = FilePath(file), 0
+    if not target.name:
+        raise InputError("output", str(file), "the name of a file")
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     parquet = target.suffix.lower() in (".parquet", ".pq")
     try:
