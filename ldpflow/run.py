@@ -310,7 +310,11 @@ class Run:
         return select_rows(table, where, sort, columns)
 
     def compare(
-        self, by: str = "method", baseline: str | None = None, where: str | None = None, short: bool = False
+        self,
+        by: str = "method",
+        baseline: str | float | None = None,
+        where: str | None = None,
+        short: bool = False,
     ) -> pa.Table:
         """Compare cells with a baseline, paired by replicate.
 
@@ -318,8 +322,8 @@ class Run:
         ----------
         by : str
             Factor to compare: ``method``, ``mechanism``, ``algorithm``, or one of their settings.
-        baseline : str, optional
-            Value to compare with. Default: the first one.
+        baseline : str or float, optional
+            Value of ``by`` to compare with. Default: the first one.
         where : str, optional
             A condition on the columns of the comparison.
         short : bool

@@ -31,8 +31,8 @@ Row = dict[str, Any]
 Shown = tuple[str, Callable[[Any], str]]
 
 GAP = 2  # characters between columns
-MOST_ROWS = 30
-"""Rows of a table that is printed whole without --all, if the window has as many lines."""
+MOST_ROWS, OTHER_LINES = 30, 8
+"""Rows of a table that is printed whole without --all, if a window has as many lines and the others."""
 WORST, ENOUGH, LEAST_WORST = 10, 6, 3
 """Rows of a longer table that are printed: the most, and the fewest in a window of few lines. Lines below the
 table are shortened to have enough rows, and fewer are printed only under the shortest lines."""
@@ -202,7 +202,7 @@ def left_out(*tables: Sequence[str]) -> list[str]:
 
 def most_rows() -> int:
     console = Console()
-    return min(MOST_ROWS, console.height) if console.is_terminal else MOST_ROWS
+    return min(MOST_ROWS, console.height - OTHER_LINES) if console.is_terminal else MOST_ROWS
 
 
 def rich_text(parts: Iterable[Any], console: Console) -> str:

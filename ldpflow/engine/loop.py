@@ -139,7 +139,7 @@ def interrupts() -> Iterator[Callable[[], str | None]]:
             # No clean-up: what is not on disk is computed again, and the lock dies with the process.
             os._exit(130)
         reason = f"{signal.Signals(number).name} received"
-        os.write(2, b"\nldpflow: finishing what is running (at most 10 s); again to stop at once\n")
+        os.write(2, b"\nldpflow: finishing what is running (batches get 3 s); again to stop at once\n")
 
     before: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():  # which alone may set handlers

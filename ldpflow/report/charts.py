@@ -482,6 +482,8 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
             "tickSize": 8,
             "gridColor": "#b4b9c0",
         }
+        if max(len(short(value)) for value in axis) > 6:  # names that stand aslant do not hide each other
+            marks |= {"labelAngle": -25, "labelAlign": "right"}
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
     else:
@@ -496,7 +498,9 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
         scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
         name = "x"
-    look = alt.Axis(grid=name == "place", labelOverlap="parity", labelFlush=False, **marks)
+    look = alt.Axis(
+        grid=name == "place", labelOverlap=name != "place" and "parity", labelFlush=False, **marks
+    )
     return alt.X(f"{name}:Q", title=layout.x, scale=scale, axis=look)
 
 
@@ -508,7 +512,7 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
     if not layout.log_y:
         look: dict[str, Any] = {"nice": True} if layout.from_zero else {"padding": 6}
         return alt.Scale(zero=layout.from_zero, **look), few
-    measured = [p[k] for p in points for k in ("y", "low", "high", "shared") if p.get(k) is not None]
+    measured = [p[k] for p in points for k in ("y", "low", "high", "shared", "ideal") if p.get(k) is not None]
     theory = [p[k] for p in points for k in layout.theory if p.get(k) is not None]
     low, high = min(measured), max(measured)
     ends = [low / 1.25, max(high, min(max(theory, default=high), 100 * high)) * 1.25]

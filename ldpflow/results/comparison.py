@@ -66,7 +66,7 @@ class Contrast:
     undefined_baseline: float = math.nan
 
 
-def stored_comparisons(store: RunStore, by: str, baseline: str | None = None) -> pa.Table:
+def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = None) -> pa.Table:
     """Compare the cells of a run that differ in ``by`` only: shared columns, differing ones, ``vs``, result.
 
     ``by`` is one of :data:`TABLES`, each with all its settings, or a setting, n or level: other problems have
@@ -168,7 +168,7 @@ def varying_settings(by: str, cells: Sequence[Row], columns: Iterable[str]) -> s
     return {pair for pair, values in found.items() if len(values) > 1}
 
 
-def matches(differs: Row, by: str, baseline: str) -> bool:
+def matches(differs: Row, by: str, baseline: str | float) -> bool:
     """Whether a cell has the value and settings in ``baseline``: ``TR degree=3`` or ``TR, degree = 3``."""
     value = differs[by]
     if isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -116,7 +116,8 @@ def read_names(names: str | Sequence[str], field: str) -> list[str]:
 
 def check_column(name: str, names: Sequence[str], field: str) -> None:
     if name not in names:
-        hint = closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
+        mean = f"Did you mean '{name}_mean'?" if f"{name}_mean" in names else ""
+        hint = mean or closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
         allowed = "a column of the table"
         raise InputError(field, name, allowed, hint or "The table as CSV begins with all names.")
 
