@@ -466,9 +466,6 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
         return unknown_setting(cls, name, given.get(name))
     group = getattr(cls, "group", "") or cls.__name__
     reason = found["msg"].removeprefix("Value error, ")
-    if (first := reason.partition(" ")[0]) in cls.model_fields:
-        value = given.get(first, cls.model_fields[first].get_default())
-        return InputError(f"{group}.{first}", value, "settings that go together", f"{reason}.")
     return InputError(group, dict(given), "settings that go together", f"{reason}.")
 
 

@@ -93,8 +93,6 @@ class Results:
                 table, followed = store.read_summary(), store.read_trajectory_summary()
             if table is None:
                 table = stored_summary(store, damaged=damaged)
-                if table.num_rows and not from_parts:
-                    warn(f"{store.root} has no summary: paths may be missing, which ldpflow check names")
             if followed is None:
                 followed = stored_trajectory_summary(store, damaged=damaged)
             mapping = stored_mapping(store) or {}
