@@ -25,6 +25,7 @@ from ldpflow.cli.flags import (
     set_parameters,
 )
 from ldpflow.cli.sweep import sweep
+from ldpflow.columns import counted
 from ldpflow.errors import InputError, LdpflowError, plain_text, require_extra
 
 if TYPE_CHECKING:
@@ -494,8 +495,8 @@ def report(
     place = page.write_page(results.store, text, output)
     followed = len({row["path"] for row in results.followed})
     cells = len(results.rows)
-    what = [f"{cells} cell{'s' * (cells != 1)}"] if cells or not followed else []
-    what += [f"{followed} followed path{'s' * (followed > 1)}"] if followed else []
+    what = [counted(cells, "cell")] if cells or not followed else []
+    what += [counted(followed, "followed path")] if followed else []
     print_written(place, text, ", ".join(what))
 
 

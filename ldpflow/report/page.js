@@ -79,10 +79,15 @@ function shorten(spec, tall) {
   const most = facet.sort ? 3 * tall : tall;
   const rows = rowsOf(spec);
   if (rows.length <= most) return [spec, ""];
-  const mostBelow = new Map();
-  for (const { row, below } of spec.data.values) if (below !== undefined) mostBelow.set(row, Math.max(below, mostBelow.get(row) ?? -1));
-  const worst = new Set([...rows].sort((a, b) => (mostBelow.get(b) ?? -1) - (mostBelow.get(a) ?? -1)).slice(0, most));
-  const words = `${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${mostBelow.size ? "worst by coverage (failures as misses)" : "first"}`;
+  const mostBelow = new Map(rows.map((row) => [row, [-1, 0]])); // and the sum, by which equal ones are ranked
+  for (const { row, below } of spec.data.values) {
+    const found = mostBelow.get(row);
+    if (found && below !== undefined) mostBelow.set(row, [Math.max(found[0], below), found[1] + below]);
+  }
+  const rank = (a, b) => b[0] - a[0] || b[1] - a[1];
+  const worst = new Set([...rows].sort((a, b) => rank(mostBelow.get(a), mostBelow.get(b))).slice(0, most));
+  const known = [...mostBelow.values()].some(([below]) => below > -1);
+  const words = `${most} of ${rows.length} ${facet.sort ? "panels" : "rows of panels"}, the ${known ? "worst by coverage (failures as misses)" : "first"}`;
   return [filterData(spec, (row) => worst.has(row.row)), `Shown here: ${words}; the supplement below has all.`];
 }
 

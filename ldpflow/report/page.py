@@ -17,7 +17,7 @@ import vl_convert
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from ldpflow.columns import round_text, short
+from ldpflow.columns import counted, round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
@@ -311,7 +311,7 @@ def lead(results: Results) -> str:
     if rows := results.rows:
         level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
         methods = ", ".join(results.values("method"))
-        text = f"{len(rows)} cell{'s' * (len(rows) > 1)} of nominal {level} intervals ({methods})"
+        text = f"{counted(len(rows), 'cell')} of nominal {level} intervals ({methods})"
         names = (*results.varying(), *results.method_settings)
         found.append(f"{text}{varying_settings(results, rows, names)} per cell.")
     if rows := results.followed:

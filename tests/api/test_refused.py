@@ -220,4 +220,5 @@ def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(run, name)
 def test_settings_that_no_row_has_are_refused_with_what_there_is(run):
     refused(lambda: run.summary(n=100), "n", "one of where, sort, columns, best, short", 'where="n == 100"')
     refused(lambda: run.rows(n=7), "n", "7", "n has 100")
+    refused(lambda: run.summary(columns=["length"]), "columns", "Did you mean 'length_mean'?")
     assert run.rows(n=100.0).num_rows == 4

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from ldpflow.cli.sheets import COVERAGE
 from ldpflow.engine.run import run_study
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.report.analysis_page import analysis_html
@@ -133,7 +134,12 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
 def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp_path: Path) -> None:
     from selenium.webdriver.support.ui import WebDriverWait
 
-    rows = [row | {"gamma": 0.5 + at / 100} for at in range(6) for row in results.rows]
+    lowest = {COVERAGE: min(row[COVERAGE] for row in results.rows)}
+    rows = [
+        row | {"gamma": 0.5 + at / 100} | (lowest if at == 5 else {})
+        for at in range(6)
+        for row in results.rows
+    ]
     rank_series(rows, results.method_settings)
     file = tmp_path / "report.html"
     file.write_text(report_html(dataclasses.replace(results, rows=rows)), encoding="utf-8")
@@ -141,6 +147,10 @@ def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp
     opened(page, file.as_uri())
     words = page.execute_script("return document.querySelector('#length .shown').textContent")
     assert "worst by coverage" in words
+    # The sixth has the lowest coverage of all in each cell.
+    headings = "return [...document.querySelectorAll('#length .chart:not(.supplement .chart) text')]"
+    found = page.execute_script(f"{headings}.map((text) => text.textContent).join(' ')")
+    assert found.count(" = 0.55") == 2, "of equal lowest coverages the row with the lower others"
     # Twelve rows of panels are two sheets of paper.
     drawn = "return document.querySelectorAll('#length .supplement svg.marks').length"
     WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == 2)

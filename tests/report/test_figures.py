@@ -361,6 +361,7 @@ def test_values_at_equal_distances_are_categories(results: Results) -> None:
     spec = FIGURES["coverage"].chart(results).to_dict()
     (axis,) = {json.dumps(x["axis"]) for x in (e["encoding"].get("x") for e in spec["spec"]["layer"]) if x}
     assert json.loads(axis)["values"] == [0, 0.5, 1] and '["100", "1000"]' in json.loads(axis)["labelExpr"]
+    assert not json.loads(axis)["labelOverlap"], "a name is never left out"
     layers = FIGURES["length"].chart(results).to_dict()["spec"]["layer"]
     shared = [layer["mark"] for layer in layers if layer["encoding"]["y"].get("field") == "shared"]
     assert [mark["type"] for mark in shared] == ["line", "tick"] and shared[1]["orient"] == "horizontal"
@@ -375,6 +376,14 @@ def test_the_oracles_length_is_a_dash_at_a_single_n_alone_and_named_where_drawn(
         assert ("Grey dashes: the oracle" in chart.usermeta["marks"]) == (x == "n")
         drawn.append(vl_convert.vegalite_to_svg(chart.to_json()).count('aria-roledescription="tick"'))
     assert drawn[0] == drawn[2] == 0 < drawn[1]
+
+
+@pytest.mark.parametrize("factor", [0.1, 10.0])
+def test_the_ratio_of_the_oracle_is_within_the_axis(results: Results, factor: float) -> None:
+    rows = [row | {"length_relative": factor * (row["length_relative"] or 1.0)} for row in results.rows]
+    spec = FIGURES["relative-length"].chart(dataclasses.replace(results, rows=rows)).to_dict()
+    domains = [layer["encoding"]["y"].get("scale", {}).get("domain") for layer in spec["spec"]["layer"]]
+    assert all(low < 1.0 < high for low, high in filter(None, domains)) and any(domains)
 
 
 def test_sentences_of_captions_have_spaces_between() -> None:
