@@ -219,19 +219,6 @@ def test_vector_form_is_the_literal_formula(variance, degree):
         np.testing.assert_allclose(result.diagnosis["lack_of_fit"][:, r], t, rtol=1e-6)
 
 
-@pytest.mark.thorough
-def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
-    """A linear gradient: the t statistics of the halves are N(0, 1), but for |t| + 1/sqrt(K).
-
-    128 replicates of 3 coordinates: the share with |t| > 2.576 is above .06 with probability 1e-6 if it is
-    .015, and their standard deviation is above 1.2 with probability 1e-6 if it is 1.
-    """
-    path = OnePass(lf.Quadratic(), lf.Laplace(epsilon=4.0), lf.LdpSgd())
-    cell = Cell(10**5, lf.TranscriptRegression(degree=1, burn_in="0.01n", variance="residual"), 0.9)
-    t = simulate(Batch(path, SEED, 0, 128, (cell,))).rows["lack_of_fit"].to_numpy()
-    assert np.mean(np.abs(t) > 2.576) < 0.06 and 0.8 < np.std(t) < 1.2
-
-
 def test_a_decreasing_fit_is_undefined_and_no_miss():
     # The sign of A turned: no increasing branch.
     record = record_of(SCALARS["rr"])
