@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 
@@ -103,20 +101,16 @@ def test_draws_are_rows_with_replacement(tmp_path, name):
 
 
 @pytest.mark.thorough
-def test_a_study_covers_the_files_own_parameter(tmp_path, monkeypatch):
-    """100 replicates without noise: .9 - 4 standard errors, with more users than the file has rows."""
+def test_a_run_is_read_but_not_replayed_without_its_file(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, *data())
     settings = {"kind": "logistic_regression", "file": "rows.csv", **LOGISTIC, "features": [["one", "age"]]}
-    others = {"mechanism": {"kind": "none"}, "grid": {"n": [20_000], "level": [0.9]}}
-    algorithm, method = {"kind": "ldp_sgd", "gamma": 0.51, "c": 3.0}, [{"kind": "oracle"}]
-    chosen = lf.Study.from_mapping(changed(problem=settings, algorithm=algorithm, method=method, **others))
+    others = {"mechanism": {"kind": "none"}, "method": [{"kind": "oracle"}], "grid": {"n": 200}}
+    chosen = lf.Study.from_mapping(changed(problem=settings, algorithm={"kind": "ldp_sgd"}, **others))
     run_study(chosen, tmp_path / "run", engine="serial")
-    rows = RunStore(tmp_path / "run").read_summary().to_pylist()
-    assert len(rows) == 2 and all(row["coverage"] > 0.9 - 4 * math.sqrt(0.09 / 100) for row in rows)
     (simulator,) = chosen.simulators()
-    assert [row["truth"] for row in rows] == list(simulator.problem.truth())
-    # Read without the file; not run without it.
+    rows = RunStore(tmp_path / "run").read_summary()
+    assert rows["truth"].to_pylist() == list(simulator.problem.truth())
     moved = (tmp_path / "rows.csv").rename(tmp_path / "moved.csv")
     assert lf.Study.from_toml(RunStore(tmp_path / "run").read_study()).hash() == chosen.hash()
     for function in (mallows.table_of, kernel_parameters):
