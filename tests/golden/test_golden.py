@@ -1,4 +1,4 @@
-"""Rows of tiny runs, path keys, cell ids and bytes of parts are what they were when the files were made."""
+"""Rows of tiny runs, path keys and cell ids are what they were when the files were made."""
 
 import json
 import math
@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from tests.golden.cases import CASES, FAST, THOROUGH, write_records
-from tests.golden.make import BUNDLED, HERE, case_results, key_results, part_results, table_hashes
+from tests.golden.make import BUNDLED, HERE, case_results, key_results, table_hashes
 
-STORED = {name: json.loads((HERE / f"{name}.json").read_text()) for name in (*CASES, "keys", "parts")}
+STORED = {name: json.loads((HERE / f"{name}.json").read_text()) for name in (*CASES, "keys")}
 
 
 def difference(ours, stored):
@@ -68,13 +68,6 @@ SLOW_KEYS = ("momentum-n", "momentum-epsilon")
 )
 def test_keys_of_a_bundled_study(name):
     assert key_results(BUNDLED[name]) == STORED["keys"][name]
-
-
-@pytest.mark.skipif(
-    pa.__version__ != STORED["parts"]["pyarrow"], reason="bytes of Parquet files depend on pyarrow"
-)
-def test_bytes_of_a_part(tmp_path):
-    assert part_results(tmp_path) == STORED["parts"]
 
 
 def test_a_changed_value_changes_the_hash():
