@@ -104,7 +104,7 @@ def test_single_records_with_and_without_the_shuffler(local):
 @pytest.mark.parametrize(
     "algorithm",
     # Noise as of epsilon = .05 may leave a leading entry near 0, where elimination exchanges rows.
-    [lf.OrdinaryLeastSquares(), lf.SufficientStatistics(ridge=0.1), lf.SufficientStatistics(epsilon=0.05)],
+    [lf.OrdinaryLeastSquares(), lf.SufficientStatistics(), lf.SufficientStatistics(epsilon=0.05)],
 )
 def test_least_squares_from_moments(algorithm):
     n, d = 300, 3
@@ -118,7 +118,7 @@ def test_least_squares_from_moments(algorithm):
         else:
             noise = normals(path, replicate, d * (d + 1) // 2 + d)
             bounds = (a.x_bound, a.y_bound, a.alpha())
-            expected = literal.perturbed_statistics(X, y, *bounds, noise, ridge=a.ridge)
+            expected = literal.perturbed_statistics(X, y, *bounds, noise)
         np.testing.assert_allclose(estimates[:, replicate], expected, rtol=1e-8)
 
 
