@@ -162,8 +162,9 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         """sigma, and c of the transcript's RDP c z / (2 sigma^2): 0 and infinite without noise."""
 
+    @lru_cache(maxsize=10_000)  # noqa: B019 (accounting for a long run takes seconds)
     def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
-        """Schedule and noise, cached by :func:`plan_of`."""
+        """Schedule and noise."""
         at = self.schedule(problem, n)
         sigma, cost = self.multiplier(problem, n, at)
         return RunPlan(
@@ -202,20 +203,13 @@ class FiniteSumAlgorithm(BaseAlgorithm):
             allowed = f"what fits {MEMORY_BUDGET / mebi:.0f} MiB for {LANES} replicates in lockstep"
             hint = f"At d = {problem.dimension} they take {total / mebi:.0f} MiB."
             raise InputError("grid.n", n, allowed, hint)
-        largest = problem.largest_n()
-        if largest is not None and n > largest:
-            raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
+        if problem.file is not None and n > (records := len(problem.records[1])):
+            raise InputError("grid.n", n, f"at most {records:,}, the records of {problem.file}")
 
     def columns(self, problem: FiniteSumProblem, n: int) -> dict[str, Any]:
-        plan = plan_of(problem, self, n)
+        plan = self.plan(problem, n)
         columns = {column.name: getattr(plan, column.name) for column in self.derived}
         return {name: value if math.isfinite(value) else None for name, value in columns.items()}
-
-
-@lru_cache(maxsize=10_000)
-def plan_of(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, n: int) -> RunPlan:
-    """Plan of the algorithm, cached: accounting for a long run takes seconds."""
-    return algorithm.plan(problem, n)
 
 
 class MomentumAlgorithm(FiniteSumAlgorithm):
