@@ -60,3 +60,12 @@ def test_a_record_cannot_move_the_gradient_by_more_than_the_sensitivity():
 def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, mechanism, said):
     found = lf.MinibatchSgd(batch_size=10, noise=noise).privacy(mechanism)
     assert (found.notion, found.epsilon, found.mu) == said
+
+
+@pytest.mark.parametrize(
+    "mechanism", [lf.RandomizedResponse(), lf.Cells(), lf.DeployedResponse(), lf.Gaussian(budgets=(1.0, 2.0))]
+)
+def test_a_batch_is_refused_to_bits_and_to_budgets_that_differ(mechanism):
+    algorithm = lf.MinibatchSgd(noise="batch")
+    assert "one budget for all" in algorithm.unsuitable(lf.Quantile(), mechanism)
+    assert lf.MinibatchSgd().unsuitable(lf.Quantile(), mechanism) is None

@@ -142,7 +142,7 @@ def test_a_changed_file_is_refused(tmp_path):
         (lambda x, y, b: (x, y, (x[:, 1] > 2.0).astype(float)), {}, "one root"),
         (lambda x, y, b: (x, y, np.zeros(len(b))), {}, "two different values"),
         (lambda x, y, b: (x, y, b), {"coefficients": (1.0, 2.0)}, "coefficients of its own|own coefficients"),
-        (lambda x, y, b: (x, y, b), {"covariates": "one"}, "columns of its own"),
+        (lambda x, y, b: (x, y, b), {"covariates": "one"}, "no file"),
         (lambda x, y, b: (x, y, b), {"target": None}, "needs target"),
         (lambda x, y, b: (x, y, b), {"moments": "1 2 3", "sha256": "0" * 64}, "not theta*"),
         (lambda x, y, b: (x, y, b), {"moments": "40 1 nan 0x1p0 0x1p0", "sha256": "0" * 64}, "not theta*"),
