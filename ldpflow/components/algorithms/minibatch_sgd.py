@@ -81,7 +81,7 @@ class MinibatchSgd(CoordinateSteps):
         return found
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        varies = isinstance(mechanism, Gaussian) and mechanism.varies()
+        varies = isinstance(mechanism, Gaussian) and (mechanism.budgets or mechanism.mu_min) is not None
         if self.noise == "batch" and (varies or mechanism.reads_bit()):
             return "noise = 'batch' adds one noise to a sum, of one budget for all its users"
         return super().unsuitable(problem, mechanism)
