@@ -5,7 +5,9 @@ reports with dense matrices. Arrays of users have shape (populations, users).
 """
 
 import numpy as np
+from scipy.linalg import hadamard
 from scipy.optimize import isotonic_regression
+from scipy.special import expit
 
 from tests.oracles.mechanisms import keep_probability as keep
 
@@ -17,12 +19,6 @@ def debiased(share, eps):
 def randomised(rng, bits, eps):
     """Randomised response of every bit."""
     return np.where(rng.random(bits.shape) < keep(eps), bits, ~bits)
-
-
-def hadamard(size):
-    i = np.arange(size)
-    common = i[:, None] & i
-    return np.where(np.array([[bin(c).count("1") % 2 for c in row] for row in common]), -1.0, 1.0)
 
 
 def prefix(frequencies):
@@ -153,10 +149,6 @@ def inversion(values, variance, n, edges, tau, z):
 
 
 # --- rounds -------------------------------------------------------------------------------------
-
-
-def expit(z):
-    return 1 / (1 + np.exp(-z))
 
 
 def posterior(x, asked, ones, eps, tau, low, high, scales, points):
