@@ -50,5 +50,5 @@ def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, m
 )
 def test_a_batch_is_refused_to_bits_and_to_budgets_that_differ(mechanism):
     algorithm = lf.MinibatchSgd(noise="batch")
-    assert "one budget for all" in algorithm.unsuitable(lf.Quantile(), mechanism)
+    assert "adds one noise to a sum" in algorithm.unsuitable(lf.Quantile(), mechanism)
     assert lf.MinibatchSgd().unsuitable(lf.Quantile(), mechanism) is None

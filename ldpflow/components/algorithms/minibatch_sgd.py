@@ -83,7 +83,7 @@ class MinibatchSgd(CoordinateSteps):
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         varies = isinstance(mechanism, Gaussian) and (mechanism.budgets or mechanism.mu_min) is not None
         if self.noise == "batch" and (varies or mechanism.reads_bit()):
-            return "noise = 'batch' adds one noise to a sum, of one budget for all its users"
+            return "noise = 'batch' adds one noise to a sum: this mechanism adds none, or one for each budget"
         return super().unsuitable(problem, mechanism)
 
     def depends_on_horizon(self) -> bool:

@@ -65,7 +65,8 @@ class PrivacyStatement:
             raise InputError("reports", self.reports, "1, or a whole number of reports that share epsilon")
         rates = self.answer_rates
         if not all(0 <= rate <= 1 for rate in rates) or (rates != (1.0, 1.0) and not pure):
-            raise InputError("answer_rates", rates, "two numbers in [0, 1], both 1 without a pure epsilon")
+            allowed = "(1, 1), or two numbers in [0, 1] where epsilon is the only parameter"
+            raise InputError("answer_rates", rates, allowed)
 
 
 class Mechanism(Settings):
