@@ -29,15 +29,10 @@ from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from mpmath import mp
+from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.algorithms.finite_sum import (
-    MomentumAlgorithm,
-    RunPlan,
-    Schedule,
-    reduced_theorem_steps,
-)
+from ldpflow.components.algorithms.finite_sum import MomentumAlgorithm, RunPlan, Schedule
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
@@ -98,7 +93,10 @@ class DpNsgdReduced(MomentumAlgorithm):
         return tree_cost(self.trees(batches, steps), steps, batches, alpha, fixed=self.order == "fixed")
 
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
-        return reduced_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon)
+        """T of Theorem 9: N^(7/3) epsilon^(4/3) / d^(2/3)."""
+        with workdps(40):
+            epsilon = mpf(self.batch_size * self.epsilon)
+            return float(mp.cbrt(mpf(batches) ** 7 * epsilon**4 / mpf(problem.dimension) ** 2))
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         steps, alpha = epochs * batches, 1.0 / batches

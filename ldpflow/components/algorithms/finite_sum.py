@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow.columns import Column
@@ -32,23 +31,7 @@ from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import zcdp_noise_multiplier, zcdp_printed_multiplier
-from ldpflow.numerics.constants import workdps
 from ldpflow.numerics.streams import LANES
-
-DIGITS = 40
-
-
-def first_theorem_steps(n: int, d: int, epsilon: float, delta: float) -> float:
-    """T of Theorem 6: T log2 T = epsilon N^2 / sqrt(d log(1/delta)), unrounded."""
-    with workdps(DIGITS):
-        target = mpf(epsilon) * n**2 / mp.sqrt(d * mp.log(1 / mpf(delta))) * mp.log(2)
-        return float(mp.exp(mp.lambertw(target).real))
-
-
-def reduced_theorem_steps(n: int, d: int, epsilon: float) -> float:
-    """T of Theorem 9: N^(7/3) epsilon^(4/3) / d^(2/3), unrounded."""
-    with workdps(DIGITS):
-        return float(mp.cbrt(mpf(n) ** 7 * mpf(epsilon) ** 4 / mpf(d) ** 2))
 
 
 def best_epochs(least: int, most: float, slope: float, noise: Callable[[int], float]) -> int:
