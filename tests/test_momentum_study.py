@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.components.algorithms.dp_nsgd import DpNsgd
-from ldpflow.components.algorithms.finite_sum import checkpoint_steps, plan_of
+from ldpflow.components.algorithms.finite_sum import checkpoint_steps
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.engine.check import check_run
 from ldpflow.engine.replay import replay
@@ -77,7 +77,7 @@ def test_rows_are_those_of_the_recursion(run):
     algorithm = DpNsgd(epsilon=4.0, epochs=6.0)
     path = FiniteSum(problem, algorithm, 30)
     assert "mechanism" not in path.settings() and simulator_from_settings(path.settings()) == path
-    plan = plan_of(problem, algorithm, 30)
+    plan = algorithm.plan(problem, 30)
     times = checkpoint_steps(180, 4)
     assert times == (22, 67, 112, 157, 180)
     records = draw_records(problem, 11, 30, [0, 33])

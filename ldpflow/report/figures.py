@@ -441,7 +441,7 @@ def name_series(results: Results, row: Row, names: Sequence[str]) -> str:
 
 RATE = "mean_gradient_norm"
 RATE_AXES = ("n", "epsilon", "dimension", "epochs")
-RATE_SERIES = ("algorithm", "noise", "order", "batch_size", "parameters", "calibration", "difference_scale")
+RATE_SERIES = ("algorithm", "noise", "order", "batch_size", "parameters", "calibration")
 """Factors that make series; the others make panels."""
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, checkpoint_steps, plan_of
+from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, checkpoint_steps
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.record import Array, Record
 from ldpflow.components.mechanisms import PrivacyStatement
@@ -164,7 +164,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
 
     @property
     def plan(self) -> RunPlan:
-        return plan_of(self.problem, self.algorithm, self.horizon)
+        return self.algorithm.plan(self.problem, self.horizon)
 
     def truth(self) -> Array:
         return np.full(self.problem.dimension, np.nan)

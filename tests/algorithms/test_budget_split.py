@@ -96,9 +96,3 @@ def test_privacy_is_the_whole_budget_and_noise_that_of_a_share():
     expected = lf.LdpSgd().step_covariance(path.problem, lf.RandomizedResponse(epsilon=2.0))
     found = ALGORITHM.step_covariance(path.problem, path.mechanism)
     assert found[0][0] == pytest.approx(expected[0][0])
-
-
-def test_paths_without_users_are_refused():
-    mechanism = lf.RandomizedResponse(sampling="private_bit")
-    assert ALGORITHM.unsuitable(lf.Quantile(), mechanism) is not None
-    assert ALGORITHM.unsuitable(lf.Quantile(), lf.RandomizedResponse()) is None

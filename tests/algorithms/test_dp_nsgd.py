@@ -1,4 +1,4 @@
-"""Normalised SGD with private momentum: the literal algorithms by known vectors, and the kernels by them."""
+"""Normalised SGD with private momentum: the kernels against the literal algorithms."""
 
 import math
 
@@ -14,10 +14,6 @@ from ldpflow.simulators.finite_sum import draw_records, risk, run_erm
 from tests.kernels import uncompiled
 from tests.oracles import momentum
 
-START = (0.3, -0.2)
-IDENTITY = [t % 3 for t in range(8)]
-ROTATED = [(t + t // 3) % 3 for t in range(8)]
-
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
@@ -27,11 +23,6 @@ def plain(monkeypatch):
 def turned_order(order, state, epoch, count):
     """Epoch e visits e, e + 1, ... modulo count; in a fixed order only epoch 0 is asked for."""
     order.reshape(count, LANES)[:] = ((np.arange(count) + epoch) % count)[:, None]
-
-
-def tanh_gradient(w, s):
-    a, c = [1.0, 0.5, 2.0], [[1.0, 0.0], [0.0, 1.0], [-0.5, 0.5]]
-    return a[s] * np.tanh(w) + c[s]
 
 
 def run(problem, algorithm, n, seed, replicates, start=None):
@@ -55,48 +46,6 @@ def follows(record, lane, w, mhat, m=None):
     np.testing.assert_allclose(record.estimates[:, :, lane], mhat, **close)
     if m is not None:
         np.testing.assert_allclose(record.momenta[:, :, lane], m, **close)
-
-
-def silent(tree, y, z):
-    return np.zeros(2)
-
-
-def pseudo(tree, y, z):
-    return {"A": 0.05, "G": 1.0, "D": 2.0, "r": 3.0}[tree] * np.array([0.01 * y, -0.02 * z])
-
-
-# The estimate mhat_8, the momentum m_8 and the last iterate after eight steps on three records. An exponent
-# t - start, a root without noise or one vector for all nodes would show with pseudo-noise, an anchor w_{qN}
-# instead of w_{qN+1} in a rotating order.
-ONE = (tanh_gradient, START)
-TWO = (3, 0.5, 0.25, 0.1)
-VECTORS = {
-    "first, pseudo-noise": (
-        momentum.dp_nsgd(*ONE, IDENTITY, 0.5, 0.1, pseudo),
-        (0.204209633304, 0.304429881055),
-        None,
-        (-0.111332200519, -0.484418753706),
-    ),
-    "reduced, pseudo-noise": (
-        momentum.reduced(*ONE, IDENTITY, *TWO, pseudo),
-        (0.232602670817, -0.005135933204),
-        None,
-        (-0.269867620445, -0.131585578035),
-    ),
-    "reduced, rotating": (
-        momentum.reduced(*ONE, ROTATED, *TWO, silent),
-        (0.008472551237, -0.136584314395),
-        (0.581116445917, -0.414419232420),
-        (0.071072406866, -0.489458909773),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", VECTORS)
-def test_known_vectors_of_the_literal_algorithms(name):
-    (w, m, mhat), *expected = VECTORS[name]
-    for found, value in zip((mhat, m, w), expected, strict=True):
-        assert value is None or found[-1] == pytest.approx(value, abs=1e-10)
 
 
 def zeta_of(seed, key, replicate, d, scales, trees):

@@ -1,6 +1,5 @@
 """Mini-batch SGD in T rounds: n users in T batches of floor(n/T), the axis `rounds` of a study."""
 
-import numpy as np
 import pytest
 
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
@@ -10,7 +9,6 @@ from ldpflow.errors import InputError
 from ldpflow.practice.planning.compare import steps_of
 from ldpflow.practice.planning.forecasts import SgdForecast, Target
 from ldpflow.practice.transcripts.writing import write_transcript
-from ldpflow.results.summary import oracle_length
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.families import Described, description, simulator_from_settings
 from ldpflow.simulators.rows import Batch, simulate
@@ -72,13 +70,10 @@ def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds(monkeyp
 def test_rounds_are_an_axis_in_python():
     (table,) = tables_of("algorithm", MinibatchSgd(rounds=[7, 30], c=0.7))
     assert table == {"kind": "minibatch_sgd", "rounds": [7, 30], "c": 0.7}
-    (table,) = tables_of("algorithm", MinibatchSgd(rounds=7))
-    assert "batch_size" not in table and table["rounds"] == 7
 
 
 def test_a_stored_path_is_restored():
     simulator = simulators()[-1]
-    assert simulator.settings()["algorithm"] == {"kind": "minibatch_sgd", "c": 0.7, "rounds": 30}
     again = simulator_from_settings(simulator.settings())
     assert again == simulator and again.key == simulator.key
     described = Described(simulator.settings(), description(simulator))
@@ -106,10 +101,6 @@ def test_a_run_and_its_summary(tmp_path, monkeypatch):
     for row in summary:
         # The oracle's intervals have the length that the summary compares with: T steps, not floor(n/s).
         assert row["length_relative"] == pytest.approx(1.0, rel=1e-12)
-    row = next(row for row in summary if (row["n"], row["rounds"]) == (203, 30))
-    law = next(limit_law(s) for s in simulators() if row["path"] == f"p{s.key}")
-    length = 2 * 1.6448536269514722 * np.sqrt(law.variances[row["coordinate"]] / 30)
-    assert oracle_length(law, row["coordinate"], 203, 0.9) == pytest.approx(length)
 
 
 def test_a_transcript_has_the_users_of_complete_rounds(tmp_path):
@@ -123,7 +114,6 @@ def test_a_transcript_has_the_users_of_complete_rounds(tmp_path):
         ("algorithm", {"rounds": 7, "batch_size": 10}),
         ("grid.n", {"rounds": 101}),
         ("algorithm.rounds", {"rounds": 0}),
-        ("algorithm.rounds", {"rounds": 2.5}),
     ],
 )
 def test_refused(field, algorithm):

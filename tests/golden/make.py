@@ -10,9 +10,7 @@ import argparse
 import contextlib
 import hashlib
 import json
-import math
 import tempfile
-import time
 import tomllib
 from pathlib import Path
 
@@ -20,11 +18,9 @@ import pyarrow as pa
 
 from ldpflow.simulators.rows import Batch, rows_schema, simulate
 from ldpflow.simulators.simulator import by_runs
-from ldpflow.store.part import PartMeta
-from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATES, TRAJECTORIES, cell_id
 from ldpflow.study import Study
-from tests.golden.cases import CASES, FAST, FURTHER, write_records
+from tests.golden.cases import CASES, FURTHER, write_records
 
 HERE = Path(__file__).parent
 BUNDLED = {file.stem: file for file in sorted((HERE.parents[1] / "workflows").rglob("*.toml"))}
@@ -116,117 +112,31 @@ def key_results(file):
     }
 
 
-# Parts whose bytes are golden: exact binary fractions, every kind of null and status.
-
-KEY = "0123456789abcdef"
-SETTINGS = {"problem": {"kind": "quantile", "tau": 0.9}, "algorithm": {"kind": "ldp_sgd", "c": 0.5}}
-CELLS = [
-    {"n": 1000, "method": "BB", "beta": 0.75, "B": 500, "multiplier": "uniform", "level": 0.9},
-    {"n": 1000, "method": "BM", "M": 5, "level": 0.9},
-    {"n": 100, "method": "SN", "level": 0.95},
-    {"n": 1000, "method": "TR", "level": 0.9, "degree": 2, "burn_in": "n^0.4", "variance": "known"},
-]
-CHECKPOINTS = [10, 100, 1000]
-
-
-def interval_rows():
-    """Four cells, two coordinates, replicates 64 to 69; 66 diverged, SN undefined in 67."""
-    rows = []
-    for replicate in range(64, 70):
-        for number, cell in enumerate(CELLS):
-            for coordinate in range(2):
-                estimate = ((replicate * 37 + number * 11 + coordinate * 5) % 64 - 32) / 256
-                half = (number + 1) / 16
-                bad = replicate == 66 or (replicate == 67 and cell["method"] == "SN")
-                row = {
-                    "replicate": replicate,
-                    **cell,
-                    "coordinate": coordinate,
-                    "truth": coordinate / 8,
-                    "estimate": estimate,
-                    "se": None if cell["method"] == "SN" else half / 2,
-                    "lower": estimate - half,
-                    "upper": estimate + half,
-                    "covered": abs(estimate - coordinate / 8) <= half,
-                    "length": 2 * half,
-                    "status": "ok",
-                }
-                if bad:
-                    row |= dict.fromkeys(("lower", "upper", "length"), math.nan)
-                    row |= {"covered": None, "status": "diverged" if replicate == 66 else "undefined"}
-                if cell["method"] == "TR":
-                    row |= {"relaxation_times": 32.5, "condition": 4.0, "lack_of_fit": -0.75}
-                rows.append(row)
-    return rows
-
-
-def trajectory_rows():
-    """Replicates 0 to 4 at three checkpoints; 3 diverged."""
-    return [
-        {
-            "replicate": replicate,
-            "n": n,
-            "step": n,
-            "last_sq": math.nan if replicate == 3 else (replicate + 1) / n,
-            "avg_sq": math.nan if replicate == 3 else (replicate + 2) / (2 * n),
-            "status": "diverged" if replicate == 3 else "ok",
-        }
-        for replicate in range(5)
-        for n in CHECKPOINTS
-    ]
-
-
-def part_results(folder):
-    """Names and SHA-256 of a part of intervals and a part of trajectories, with fixed metadata."""
-    store, versions = RunStore(folder), {"ldpflow": "0", "numpy": "0"}
-    meta = PartMeta(seed=7, stream_version=1, path_settings=SETTINGS, versions=versions)
-    rows = pa.Table.from_pylist(interval_rows(), schema=REPLICATES)
-    trajectories = pa.Table.from_pylist(trajectory_rows(), schema=TRAJECTORIES)
-    names = {
-        "intervals": store.replicates.write(KEY, rows, meta),
-        "trajectories": store.trajectories.write(KEY, trajectories, meta, [{"checkpoints": CHECKPOINTS}]),
-    }
-    return {"pyarrow": pa.__version__} | {
-        kind: {"name": name, "sha256": hashlib.sha256((folder / name).read_bytes()).hexdigest()}
-        for kind, name in names.items()
-    }
-
-
-def make_parts():
-    with tempfile.TemporaryDirectory() as folder:
-        return part_results(Path(folder))
-
-
 def make_keys():
     return {name: key_results(file) for name, file in BUNDLED.items()}
 
 
 def make_cases(group):
-    """Golden rows of a group of cases; prints what every case costs."""
+    """Golden rows of a group of cases."""
     columns = columns_of(CASES[group].values() if group in FURTHER else ())
-    found = {}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         write_records(Path(folder))
-        for name, study in CASES[group].items():
-            before = time.process_time()
-            found[name] = case_results(study, columns)
-            cost = time.process_time() - before
-            print(f"{cost:7.2f} s CPU  {'fast' if name in FAST else 'slow'}  {name}", flush=True)
-    return {"columns": columns, "cases": found}
+        return {
+            "columns": columns,
+            "cases": {name: case_results(study, columns) for name, study in CASES[group].items()},
+        }
 
 
 def main():
     """Write the golden files that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden.make")
     parser.add_argument("folder", type=Path, nargs="?", default=HERE, help="where to write them")
-    names = [*CASES, "keys", "parts"]
+    names = [*CASES, "keys"]
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     chosen = parser.parse_args()
-    makers = {"keys": make_keys, "parts": make_parts}
-    folder = chosen.folder.resolve()
     for name in chosen.only:
-        found = makers[name]() if name in makers else make_cases(name)
-        (folder / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
+        found = make_keys() if name == "keys" else make_cases(name)
+        (chosen.folder / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -80,7 +80,4 @@ def test_sizes_of_the_hull():
 def test_coins_are_tossed_once_per_row():
     rows = np.arange(3, 80)
     tossed = coins(SEED, SCALAR.key, 0.9, rows)
-    assert tossed[10] == coin_of(0.9, 13)
-    np.testing.assert_array_equal(tossed[30:], coins(SEED, SCALAR.key, 0.9, rows[30:]))
-    assert (coins(SEED, SCALAR.key, 0.8, rows) != tossed).all()
-    assert (coins(SEED + 1, SCALAR.key, 0.9, rows) != tossed).all()
+    assert tossed.tolist() == [coin_of(0.9, row) for row in rows]

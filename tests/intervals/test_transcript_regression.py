@@ -10,8 +10,6 @@ from scipy import stats
 import ldpflow as lf
 from ldpflow.numerics import constants
 from ldpflow.simulators.one_pass import OnePass, run_path
-from ldpflow.simulators.rows import Batch, simulate
-from ldpflow.simulators.simulator import Cell
 from tests.oracles import batch_means
 from tests.oracles import transcript_regression as oracle
 
@@ -219,19 +217,6 @@ def test_vector_form_is_the_literal_formula(variance, degree):
         np.testing.assert_allclose(result.diagnosis["lack_of_fit"][:, r], t, rtol=1e-6)
 
 
-@pytest.mark.thorough
-def test_the_halves_of_a_run_are_alike_where_the_fit_is_right():
-    """A linear gradient: the t statistics of the halves are N(0, 1), but for |t| + 1/sqrt(K).
-
-    128 replicates of 3 coordinates: the share with |t| > 2.576 is above .06 with probability 1e-6 if it is
-    .015, and their standard deviation is above 1.2 with probability 1e-6 if it is 1.
-    """
-    path = OnePass(lf.Quadratic(), lf.Laplace(epsilon=4.0), lf.LdpSgd())
-    cell = Cell(10**5, lf.TranscriptRegression(degree=1, burn_in="0.01n", variance="residual"), 0.9)
-    t = simulate(Batch(path, SEED, 0, 128, (cell,))).rows["lack_of_fit"].to_numpy()
-    assert np.mean(np.abs(t) > 2.576) < 0.06 and 0.8 < np.std(t) < 1.2
-
-
 def test_a_decreasing_fit_is_undefined_and_no_miss():
     # The sign of A turned: no increasing branch.
     record = record_of(SCALARS["rr"])
@@ -240,24 +225,6 @@ def test_a_decreasing_fit_is_undefined_and_no_miss():
     turned = replace(record, running_sums={"transcript_cubic": sums})
     result = lf.TranscriptRegression().intervals(turned, N, [0.9])
     assert np.isnan(result.lower).all() and np.isnan(result.upper).all()
-
-
-@pytest.mark.thorough
-def test_coverage_where_the_average_is_biased():
-    """tau = .9, n = 1e5: TR covers, batch means do not. Each bound fails once in 10^4 when true.
-
-    512 replicates: the share of 512 covered is below .9 - 3.72 sqrt(.09/512) = .850 with probability
-    1e-4 if TR covers .9; above .835 with that probability if BM covers .775.
-    """
-    path = OnePass(lf.Quantile(tau=0.9), lf.RandomizedResponse(), lf.LdpSgd())
-    cells = (Cell(10**5, lf.TranscriptRegression(), 0.9), Cell(10**5, lf.BatchMeans(), 0.9))
-    rows = simulate(Batch(path, 20261121, 0, 512, cells)).rows.to_pydict()
-    covered = {
-        kind: np.mean([c for c, m in zip(rows["covered"], rows["method"], strict=True) if m == kind])
-        for kind in ("TR", "BM")
-    }
-    assert covered["TR"] > 0.850
-    assert covered["BM"] < 0.845
 
 
 TRC_CASES = [*itertools.product(("rr", "median", "far"), (1, 2), ("known", "residual"))]

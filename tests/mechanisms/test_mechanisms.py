@@ -1,13 +1,11 @@
 """The local randomisers: their guarantee, their mean and their variance, at stated error rates."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.components.mechanisms import randomized_response
 from tests.oracles import mechanisms as literal
 
 
@@ -20,21 +18,6 @@ def test_randomised_response_keeps_its_promise(epsilon):
     assert p == pytest.approx(literal.keep_probability(epsilon), rel=1e-15)
     variance = mechanism.noise_covariance(lf.Quantile(tau=0.3))[0][0]
     assert variance == pytest.approx(literal.randomized_response_variance(epsilon), rel=rel)
-
-
-@pytest.mark.parametrize("bit", [0, 1])
-def test_a_report_is_the_bit_or_its_complement(bit):
-    """At uniforms on both sides of the probability, without bias; the kernel function is plain Python."""
-    problem, mechanism = lf.Quantile(tau=0.3), lf.RandomizedResponse(epsilon=2.0)
-    parameters, reports = SimpleNamespace(**mechanism.kernel_parameters(problem)), []
-    p = parameters.keep
-    for u in (np.nextafter(p, 0), np.nextafter(p, 1)):
-        g = [problem.gradient_values()[bit]]
-        randomized_response.randomise(g, [u], 0, 0, parameters, [])
-        reports.append(g[0])
-    one, zero = parameters.one, parameters.zero
-    assert reports == ([one, zero] if bit else [zero, one])
-    assert p * reports[0] + (1 - p) * reports[1] == pytest.approx(bit - 0.3)
 
 
 def test_a_record_cannot_move_the_gradient_by_more_than_the_sensitivity():
@@ -60,3 +43,12 @@ def test_a_record_cannot_move_the_gradient_by_more_than_the_sensitivity():
 def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, mechanism, said):
     found = lf.MinibatchSgd(batch_size=10, noise=noise).privacy(mechanism)
     assert (found.notion, found.epsilon, found.mu) == said
+
+
+@pytest.mark.parametrize(
+    "mechanism", [lf.RandomizedResponse(), lf.Cells(), lf.DeployedResponse(), lf.Gaussian(budgets=(1.0, 2.0))]
+)
+def test_a_batch_is_refused_to_bits_and_to_budgets_that_differ(mechanism):
+    algorithm = lf.MinibatchSgd(noise="batch")
+    assert "adds one noise to a sum" in algorithm.unsuitable(lf.Quantile(), mechanism)
+    assert lf.MinibatchSgd().unsuitable(lf.Quantile(), mechanism) is None

@@ -5,7 +5,6 @@ gradient descent", as compared with by Dette & Graw. Batch 0 is discarded.
 """
 
 from decimal import Decimal, localcontext
-from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +14,7 @@ from tests.oracles.safe_floor import DIGITS, decimal_of, floor_power, safe_floor
 
 def batch_count(n):
     """M = floor(n^(1/4)), our resolution of a number the paper does not print."""
-    return floor_power(n, Fraction(1, 4))
+    return floor_power(n, 0.25)
 
 
 def batch_ends(n, M, gamma):

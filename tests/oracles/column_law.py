@@ -15,58 +15,23 @@ def example_column(size=1000):
     )
 
 
-def mean_quantile(x, a, b):
-    """Mean over (a, b) of the step function that is x_(i) on ((i - 1)/N, i/N), by summing its steps."""
-    size = len(x)
-    pieces = [
-        (min(b, (i + 1) / size) - max(a, i / size)) * x[i]
-        for i in range(size)
-        if i / size < b and (i + 1) / size > a
-    ]
-    return math.fsum(pieces) / (b - a)
-
-
-def table(values):
-    """Knots, sparsities and quantiles of the law of a column."""
-    x = sorted(values)
-    size = len(x)
+def knots(size):
+    """0, 1/2, 1, and 16 points in every octave of the distance to 0 and to 1 down to 2^-floor(log2(N/8))."""
     octaves = max(2, math.floor(math.log2(size / 8)))
-    p = sorted(
-        {0.0, 0.5, 1.0}
-        | {2.0**-e * (1 + k / 16) for e in range(2, octaves + 1) for k in range(16)}
-        | {1 - 2.0**-e * (1 + k / 16) for e in range(2, octaves + 1) for k in range(16)}
-    )
-    s = []
-    for level in p[1:-1]:
-        t = min(level, 1 - level)
-        h = 0.5 * t * min(1.0, (size * t) ** -0.2)
-        above = mean_quantile(x, level, min(level + 2 * h, 1.0))
-        below = mean_quantile(x, max(level - 2 * h, 0.0), level)
-        s.append((above - below) / (2 * h))
-    return p, *integrated(x, p, s)[1:]
-
-
-def integrated(x, p, s):
-    """Median, sparsities at all knots, and quantiles there, of sorted values and the inner sparsities."""
-    s = [max(v, 1e-9 * (x[-1] - x[0])) for v in (s[0], *s, s[-1])]
-    q = [0.0]
-    for j in range(len(p) - 1):
-        q.append(q[-1] + (p[j + 1] - p[j]) * (s[j] + s[j + 1]) / 2)
-    half = q[len(q) // 2]
-    median = (x[(len(x) - 1) // 2] + x[len(x) // 2]) / 2
-    return median, s, [value - half + median for value in q]
+    low = [2.0**-e * (1 + k / 16) for e in range(2, octaves + 1) for k in range(16)]
+    return sorted({0.0, 0.5, 1.0, *low, *(1 - p for p in low)})
 
 
 def quantile(law, u):
     """Q(u): the integral of the piecewise linear sparsity from the cell's lower knot."""
-    p, s, q = law
+    p, s, q, _ = law
     j = max(i for i in range(len(p) - 1) if p[i] <= u)
     here = s[j] + (s[j + 1] - s[j]) * (u - p[j]) / (p[j + 1] - p[j])
     return q[j] + (u - p[j]) * (s[j] + here) / 2
 
 
-def bits(values):
-    """Median, sparsities and quantiles by plain Python floats in the order that the definition fixes."""
+def table(values):
+    """Knots, sparsities, quantiles and median, in plain Python floats and the order of the definition."""
     x = sorted(values)
     size = len(x)
     prefix = [0.0]
@@ -74,6 +39,7 @@ def bits(values):
         prefix.append(prefix[-1] + value)
 
     def integral(u):
+        """Integral over (0, u) of the step function that is x_(i) on ((i - 1)/N, i/N)."""
         i = min(math.floor(u * size), size - 1)
         return (prefix[i] + (u * size - i) * x[i]) / size
 
@@ -81,7 +47,7 @@ def bits(values):
         with mp.workdps(60):
             return float(mp.root(value, 5))
 
-    p = table(values)[0]
+    p = knots(size)
     s = []
     for level in p[1:-1]:
         t = min(level, 1.0 - level)
@@ -90,4 +56,9 @@ def bits(values):
         above = (integral(right) - integral(level)) / (right - level)
         below = (integral(level) - integral(left)) / (level - left)
         s.append((above - below) / (2.0 * h))
-    return integrated(x, p, s)
+    s = [max(v, 1e-9 * (x[-1] - x[0])) for v in (s[0], *s, s[-1])]
+    q = [0.0]
+    for j in range(len(p) - 1):
+        q.append(q[-1] + (p[j + 1] - p[j]) * (s[j] + s[j + 1]) / 2)
+    median = (x[(size - 1) // 2] + x[size // 2]) / 2
+    return p, s, [value - q[len(q) // 2] + median for value in q], median

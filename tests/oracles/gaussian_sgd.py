@@ -9,24 +9,22 @@ import math
 import numpy as np
 
 
-def huber_gradient(x, y, theta, c, clip=None):
-    """-psi_c(y - x'theta) u(x) x, or the gradient without u clipped to norm ``clip``."""
-    r = y - float(np.dot(x, theta))
-    psi = r if abs(r) <= c else math.copysign(c, r)
+def bounded(score, x, clip):
+    """score x times u(x) = min(1, 2/||x||^2), or clipped to norm ``clip``."""
+    x = np.asarray(x)
     if clip is None:
-        u = min(1.0, 2.0 / float(np.dot(x, x)))
-        return -psi * u * np.asarray(x)
-    g = -psi * np.asarray(x)
-    return g * min(1.0, clip / np.linalg.norm(g))
+        return score * min(1.0, 2.0 / float(np.dot(x, x))) * x
+    return score * x * min(1.0, clip / np.linalg.norm(score * x))
+
+
+def huber_gradient(x, y, theta, c, clip=None):
+    """-psi_c(y - x'theta) x, bounded."""
+    return bounded(-np.clip(y - float(np.dot(x, theta)), -c, c), x, clip)
 
 
 def logistic_gradient(x, y, theta, clip=None):
-    """(p - y) u(x) x, or the gradient without u clipped."""
-    p = 1.0 / (1.0 + math.exp(-float(np.dot(x, theta))))
-    if clip is None:
-        return (p - y) * min(1.0, 2.0 / float(np.dot(x, x))) * np.asarray(x)
-    g = (p - y) * np.asarray(x)
-    return g * min(1.0, clip / np.linalg.norm(g))
+    """(p - y) x, bounded."""
+    return bounded(1.0 / (1.0 + math.exp(-float(np.dot(x, theta)))) - y, x, clip)
 
 
 def quadratic_moments(h, S, s2, delta0, eta, alpha, n):

@@ -78,7 +78,7 @@ def tail_average(path):
     return path[len(path) // 2 :].mean(axis=0)
 
 
-def perturbed_statistics(X, y, x_bound, y_bound, alpha, noise, ridge=0.0):
+def perturbed_statistics(X, y, x_bound, y_bound, alpha, noise):
     """Noise in the order: lower triangle by rows, then the vector."""
     n, d = X.shape
     A, v = np.zeros((d, d)), np.zeros(d)
@@ -96,7 +96,7 @@ def perturbed_statistics(X, y, x_bound, y_bound, alpha, noise, ridge=0.0):
                 A[j, i] += value
             k += 1
     v += 2.0 * math.sqrt(2.0) * x_bound * y_bound * alpha / n * noise[k : k + d]
-    return np.linalg.solve(A + ridge * np.eye(d), v)
+    return np.linalg.solve(A, v)
 
 
 def mean_risks(lam, start, b, eta, sigma, tau, T):

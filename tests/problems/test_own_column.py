@@ -131,14 +131,6 @@ def test_a_changed_file_is_read_again_and_refused(tmp_path):
     assert own_study(file).simulators()[0].key != study.simulators()[0].key
 
 
-def test_records_without_a_value_are_reported(tmp_path):
-    file = column_file(tmp_path, [*example_column(500), "NA", "inf"])
-    with pytest.raises(lf.InputError, match="It has 2 of them"):
-        own_study(file)
-    (warning, *_) = own_study(file, missing="drop").warnings()
-    assert "2 of 502 records had no value and were left out" in warning
-
-
 def test_values_with_their_counts_are_the_records(tmp_path):
     """The law and the number of records left out are those of the file with a line for each record."""
     values = example_column(300)

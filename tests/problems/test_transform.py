@@ -50,15 +50,12 @@ def test_edges_are_a_piecewise_linear_map_that_goes_on_beyond_its_ends():
     assert slope(EDGES, [0.1, 0.9, 2.0]) == pytest.approx(rise, rel=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("transform", "low"), [("log1p", np.expm1(-3.0)), ("log", np.exp(-3.0)), ("sqrt", -9.0)]
-)
+@pytest.mark.parametrize(("transform", "low"), [("log1p", np.expm1(-3.0)), (EDGES, -360.0)])
 def test_what_is_not_finite_stays_and_the_ends_are_known(transform, low):
     y = np.array([np.nan, np.inf, -np.inf])
     np.testing.assert_array_equal(inverse(transform, y), y)
-    np.testing.assert_array_equal(inverse(EDGES, y), y)
     assert inverse(transform, -3.0) == pytest.approx(low) and forward(transform, low) == pytest.approx(-3.0)
-    assert transform == "sqrt" or inverse(transform, 701.0) == np.inf
+    assert transform == EDGES or inverse(transform, 701.0) == np.inf
 
 
 @pytest.mark.parametrize(("name", "x", "words"), [("log", 0.0, "> 0"), ("log1p", -1.0, "> -1")])
@@ -111,11 +108,6 @@ def test_the_logarithm_of_two_laws_is_exact():
         assert log.curvature()[0][0] == pytest.approx(q * plain.curvature()[0][0], rel=1e-12)
         own = log.data_law()
         simple = lf.Quantile(tau=0.9, law=own.name, location=own.location, scale=own.scale)
-        variances = [
-            limit_law(OnePass(one, lf.RandomizedResponse(), lf.LdpSgd(theta0=3.0))).variances[0]
-            for one in (log, simple)
-        ]
-        assert variances[0] == pytest.approx(variances[1] * q**2)
         assert log.kernel_parameters() == simple.kernel_parameters()
 
 

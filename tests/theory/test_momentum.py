@@ -10,7 +10,7 @@ import pytest
 
 from ldpflow.components.algorithms.dp_nsgd import DpNsgd
 from ldpflow.components.algorithms.dp_nsgd_reduced import DpNsgdReduced
-from ldpflow.components.algorithms.finite_sum import best_epochs, first_theorem_steps, reduced_theorem_steps
+from ldpflow.components.algorithms.finite_sum import best_epochs
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
 from ldpflow.components.problems.robust_regression import RobustRegression
 from ldpflow.errors import InputError
@@ -63,15 +63,16 @@ def test_window_and_reduced_noise_are_the_literal_ones():
 
 
 def test_theorem_settings_known():
-    t = first_theorem_steps(10**4, 100, 1.0, 1e-6)
+    problem = NonconvexLogistic(d=100)
+    t = DpNsgd().theorem_steps(problem, 10**4)
     assert t == pytest.approx(155_958, abs=1) and math.log2(t) == pytest.approx(17.2508, abs=1e-4)
     x = math.log2(t) * math.sqrt(100 * math.log(1e6))
     assert x == pytest.approx(641.20, abs=0.01)
     assert math.sqrt(x / 1e4) == pytest.approx(math.sqrt(1e4 / t), rel=1e-9)
     assert 1 / math.sqrt(1e4 * t) == pytest.approx(2.5322e-5, abs=1e-9)
-    assert first_theorem_steps(10**5, 20, 1.0, 1e-6) / 1e5 == pytest.approx(245.08, abs=0.01)
-    assert reduced_theorem_steps(10**4, 100, 1.0) == pytest.approx(1e8, rel=1e-14)
-    problem = NonconvexLogistic(d=100)
+    steps = DpNsgd().theorem_steps(NonconvexLogistic(d=20), 10**5)
+    assert steps / 1e5 == pytest.approx(245.08, abs=0.01)
+    assert DpNsgdReduced().theorem_steps(problem, 10**4) == pytest.approx(1e8, rel=1e-14)
     first = DpNsgd(parameters="theorem", calibration="printed").plan(problem, 10**4)
     assert (first.epochs, first.sigma) == (16, pytest.approx(7.4338, abs=5e-5))
     assert first.alpha == 1e-4 and first.eta == pytest.approx(1 / math.sqrt(1e4 * 1.6e5))

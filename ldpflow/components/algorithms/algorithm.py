@@ -23,7 +23,6 @@ StepLength = Annotated[float, Field(gt=0, le=1e6)]
 BatchSize = Annotated[int, Field(ge=1, le=10**9), Setting("records", logarithmic=True)]
 Epsilon = Annotated[float, Field(gt=0, le=1e6), EPSILON]
 Delta = Annotated[float, Field(ge=1e-300, lt=1), DELTA]
-NoiseMultiplier = Annotated[float, Field(gt=0, le=1e12)]
 
 
 class BaseAlgorithm(Settings):

@@ -89,15 +89,12 @@ class DpAmbssgd(MinibatchRegression):
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert isinstance(problem, LeastSquares) and horizon is not None
-        domain = self.domain
-        if domain is None:
-            k2, a = problem.tail()
-            with constants.workdps(30):
-                size = mp.sqrt(problem.largest() / problem.smallest()) * problem.signal()
-                size += mp.sqrt(problem.error_variance())
-                domain = float(k2 * mp.log(horizon) ** a * size)
-        filled = self.model_copy(update={"domain": domain})
-        return filled.with_schedule(problem, horizon)
+        k2, a = problem.tail()
+        with constants.workdps(30):
+            size = mp.sqrt(problem.largest() / problem.smallest()) * problem.signal()
+            size += mp.sqrt(problem.error_variance())
+            domain = float(k2 * mp.log(horizon) ** a * size)
+        return self.model_copy(update={"domain": self.domain or domain}).with_schedule(problem, horizon)
 
     def infeasible(self, problem: LeastSquares, horizon: int) -> list[str]:
         found = super().infeasible(problem, horizon)
@@ -124,11 +121,6 @@ class DpAmbssgd(MinibatchRegression):
         if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
             found.append(
                 f"dp_ambssgd: the grid ends at {finest:.3g}, above sigma/4; the threshold cannot follow"
-            )
-        if self.rule == "printed":
-            found.append(
-                "dp_ambssgd with rule = 'printed': its stopping rule overshoots by 2^k with probability "
-                "2^-(k+1), whatever the data; rule = 'corrected' does not"
             )
         return found
 
@@ -288,12 +280,10 @@ class DpMbssgd(MinibatchRegression):
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert isinstance(problem, LeastSquares) and horizon is not None
-        clip = self.clip
-        if clip is None:
-            with constants.workdps(30):
-                size = mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance()))
-                clip = float(self.c_zeta * self.scale(problem) * size)
-        return self.model_copy(update={"clip": clip}).with_schedule(problem, horizon)
+        with constants.workdps(30):
+            size = mp.sqrt(mpf(problem.signal()) ** 2 + mpf(problem.error_variance()))
+            clip = float(self.c_zeta * self.scale(problem) * size)
+        return self.model_copy(update={"clip": self.clip or clip}).with_schedule(problem, horizon)
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.clip is not None

@@ -41,7 +41,7 @@ class DpGd(FiniteSumAlgorithm):
     Parameters
     ----------
     epochs : float, optional
-        T, rounded, 20 by default: every step takes all N gradients.
+        T, rounded, at least 1, 20 by default: every step takes all N gradients.
     eta : float, optional
         Step length, 1 / L by default, with h in L.
     """
@@ -50,9 +50,7 @@ class DpGd(FiniteSumAlgorithm):
 
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
-        if round(epochs) < 1:
-            raise InputError("algorithm.epochs", epochs, "1 or more: an epoch is a step")
-        return Schedule(1, round(epochs), 1.0 / problem.smoothness() if self.eta is None else self.eta)
+        return Schedule(1, max(1, round(epochs)), self.eta or 1.0 / problem.smoothness())
 
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         return zcdp_noise_multiplier(self.epsilon, self.delta, 1.0), 1.0

@@ -20,14 +20,16 @@ import math
 from typing import ClassVar, Literal, Self
 
 import numpy as np
+from mpmath import mp, mpf
 from pydantic import model_validator
 
-from ldpflow.components.algorithms.finite_sum import MomentumAlgorithm, RunPlan, Schedule, first_theorem_steps
+from ldpflow.components.algorithms.finite_sum import MomentumAlgorithm, RunPlan, Schedule
 from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
 from ldpflow.numerics.accounting import zcdp_noise_multiplier
+from ldpflow.numerics.constants import workdps
 from ldpflow.numerics.streams import LANES
 from ldpflow.numerics.tree import (
     NoiseTree,
@@ -75,7 +77,11 @@ class DpNsgd(MomentumAlgorithm):
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
 
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
-        return first_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon, self.delta)
+        """T of Theorem 6: T log2 T = epsilon N^2 / sqrt(d log(1/delta))."""
+        with workdps(40):
+            scale = mp.sqrt(problem.dimension * mp.log(1 / mpf(self.delta)))
+            target = mpf(self.batch_size * self.epsilon) * batches**2 / scale * mp.log(2)
+            return float(mp.exp(mp.lambertw(target).real))
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         if self.noise == "none":

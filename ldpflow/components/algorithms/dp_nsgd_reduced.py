@@ -19,7 +19,7 @@ This recursion is ours and reads O(log N) nodes a step. It equals the paper's su
 Without noise it gives the exact momentum if all epochs have one order (the paper's Lemma 17). With a fresh
 order for every epoch, as printed, the error is O((G + L) sqrt(alpha)). Signal and noise go through this one
 recursion for either order, so that the momentum is a function of the released nodes. The printed algorithm
-lacks L in the noise of Delta and r. The proof and this module have it.
+lacks L in the noise of Delta and r. The proof and this module have it, with the proof's factor 4.
 """
 
 from __future__ import annotations
@@ -29,15 +29,10 @@ from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from mpmath import mp
+from mpmath import mp, mpf
 from pydantic import Field
 
-from ldpflow.components.algorithms.finite_sum import (
-    MomentumAlgorithm,
-    RunPlan,
-    Schedule,
-    reduced_theorem_steps,
-)
+from ldpflow.components.algorithms.finite_sum import MomentumAlgorithm, RunPlan, Schedule
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics import register_array
@@ -74,36 +69,34 @@ class DpNsgdReduced(MomentumAlgorithm):
     ----------
     cross : float in (0, 1), optional
         The paper's gamma, eta M by default.
-    difference_scale : float
-        Noise of Delta and r in units of eta M L sigma / b: the proof needs 4 for each node alone in a fixed
-        order. The calibrations ``exact`` and ``whole_tree`` account for any value.
     """
 
     cites: ClassVar = ("tran2022",)
     kind: Literal["dp_nsgd_reduced"] = "dp_nsgd_reduced"
     cross: Annotated[float, Field(gt=0, lt=1)] | None = None
-    difference_scale: Annotated[float, Field(gt=0, le=1e3)] = 4.0
     least_epochs: ClassVar[int] = 4
     printed_constant: ClassVar[float] = 4.0
 
     def trees(self, batches: int, steps: int) -> list[NoiseTree]:
         """Trees of the released sums: G early and late, Delta, r."""
         v1, v2 = tree_variances(batches, steps)
-        residual = v2 * self.difference_scale**2 / 4.0
         exact = self.calibration == "exact"
         # No window is longer than M: nodes of more than M steps are neither read nor drawn.
         levels = batches.bit_length() if exact else None
         return [
             NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
-            NoiseTree(residual, levels=levels, after=batches),
-            NoiseTree(residual, left=exact),
+            NoiseTree(4.0 * v2, levels=levels, after=batches),
+            NoiseTree(4.0 * v2, left=exact),
         ]
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:
         return tree_cost(self.trees(batches, steps), steps, batches, alpha, fixed=self.order == "fixed")
 
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
-        return reduced_theorem_steps(batches, problem.dimension, self.batch_size * self.epsilon)
+        """T of Theorem 9: N^(7/3) epsilon^(4/3) / d^(2/3)."""
+        with workdps(40):
+            epsilon = mpf(self.batch_size * self.epsilon)
+            return float(mp.cbrt(mpf(batches) ** 7 * epsilon**4 / mpf(problem.dimension) ** 2))
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         steps, alpha = epochs * batches, 1.0 / batches
@@ -114,7 +107,7 @@ class DpNsgdReduced(MomentumAlgorithm):
         sigma = zcdp_noise_multiplier(self.epsilon, self.delta, cost)
         _, v2 = tree_variances(batches, steps)
         large = (4.0 * problem.lipschitz_of_loss()) ** 2 * v2
-        small = (self.difference_scale * cross * problem.smoothness_of_loss()) ** 2 * v2
+        small = (4.0 * cross * problem.smoothness_of_loss()) ** 2 * v2
         weights = squared_weights(power(1.0 - alpha, batches), cross)
         windows = cross * cross * large + (1.0 - cross) ** 2 * small
         variance = weights * windows * mean_window_discount(batches, alpha)
@@ -141,7 +134,7 @@ class DpNsgdReduced(MomentumAlgorithm):
         v1, v2 = tree_variances(plan.batches, plan.steps)
         large = 4.0 * plan.lipschitz / plan.batch_size * plan.sigma
         moved = plan.eta * plan.batches * plan.smoothness / plan.batch_size
-        small = self.difference_scale * moved * plan.sigma * math.sqrt(v2)
+        small = 4.0 * moved * plan.sigma * math.sqrt(v2)
         return super().kernel_settings(plan) | {
             "cross": plan.cross,
             "early": large * math.sqrt(v1),

@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from mpmath import mp, mpf
 from pydantic import Field, model_validator
 
 from ldpflow.columns import Column
@@ -32,23 +31,7 @@ from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.problems.finite_sum import FiniteSumProblem
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import zcdp_noise_multiplier, zcdp_printed_multiplier
-from ldpflow.numerics.constants import workdps
 from ldpflow.numerics.streams import LANES
-
-DIGITS = 40
-
-
-def first_theorem_steps(n: int, d: int, epsilon: float, delta: float) -> float:
-    """T of Theorem 6: T log2 T = epsilon N^2 / sqrt(d log(1/delta)), unrounded."""
-    with workdps(DIGITS):
-        target = mpf(epsilon) * n**2 / mp.sqrt(d * mp.log(1 / mpf(delta))) * mp.log(2)
-        return float(mp.exp(mp.lambertw(target).real))
-
-
-def reduced_theorem_steps(n: int, d: int, epsilon: float) -> float:
-    """T of Theorem 9: N^(7/3) epsilon^(4/3) / d^(2/3), unrounded."""
-    with workdps(DIGITS):
-        return float(mp.cbrt(mpf(n) ** 7 * mpf(epsilon) ** 4 / mpf(d) ** 2))
 
 
 def best_epochs(least: int, most: float, slope: float, noise: Callable[[int], float]) -> int:
@@ -162,8 +145,9 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         """sigma, and c of the transcript's RDP c z / (2 sigma^2): 0 and infinite without noise."""
 
+    @lru_cache(maxsize=10_000)  # noqa: B019 (accounting for a long run takes seconds)
     def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
-        """Schedule and noise, cached by :func:`plan_of`."""
+        """Schedule and noise."""
         at = self.schedule(problem, n)
         sigma, cost = self.multiplier(problem, n, at)
         return RunPlan(
@@ -202,20 +186,13 @@ class FiniteSumAlgorithm(BaseAlgorithm):
             allowed = f"what fits {MEMORY_BUDGET / mebi:.0f} MiB for {LANES} replicates in lockstep"
             hint = f"At d = {problem.dimension} they take {total / mebi:.0f} MiB."
             raise InputError("grid.n", n, allowed, hint)
-        largest = problem.largest_n()
-        if largest is not None and n > largest:
-            raise InputError("grid.n", n, f"at most {largest:,}, the records of {problem.file}")
+        if problem.file is not None and n > (records := len(problem.records[1])):
+            raise InputError("grid.n", n, f"at most {records:,}, the records of {problem.file}")
 
     def columns(self, problem: FiniteSumProblem, n: int) -> dict[str, Any]:
-        plan = plan_of(problem, self, n)
+        plan = self.plan(problem, n)
         columns = {column.name: getattr(plan, column.name) for column in self.derived}
         return {name: value if math.isfinite(value) else None for name, value in columns.items()}
-
-
-@lru_cache(maxsize=10_000)
-def plan_of(problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, n: int) -> RunPlan:
-    """Plan of the algorithm, cached: accounting for a long run takes seconds."""
-    return algorithm.plan(problem, n)
 
 
 class MomentumAlgorithm(FiniteSumAlgorithm):

@@ -258,24 +258,21 @@ class DpSsgd(OnePassRegression, TailSgd):
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         assert horizon is not None and isinstance(problem, LeastSquares)
         alpha, _ = shuffled_noise_multiplier(self.epsilon, self.delta, horizon)
-        changed: dict[str, float] = {"noise_multiplier": alpha}
         k2, a = problem.tail()
         with constants.workdps(30):
             log = mp.log(horizon)
             radius = mpf(problem.radius_square())
             kappa = mpf(problem.largest()) / mpf(problem.smallest())
-            if self.clip is None:
-                norm = mp.sqrt(mp.fsum(mpf(w) ** 2 for w in problem.truth()))
-                size = mp.sqrt(problem.largest()) * norm + mp.sqrt(kappa * problem.error_variance())
-                changed["clip"] = float(4 * k2 * mp.sqrt(radius) * log ** (2 * a) * size)
-            if self.eta is None:
-                eta = [1 / (2 * radius)]
-                if self.step_rule == "printed":
-                    d = problem.dimension
-                    eta.append(self.c1 / log ** (4 * a + 2) / (k2**2 * radius * kappa * d * mpf(alpha) ** 2))
-                    eta.append(self.c2 / log ** (2 * a + 2) / radius)
-                changed["eta"] = float(min(eta))
-        return self.model_copy(update=changed)
+            norm = mp.sqrt(mp.fsum(mpf(w) ** 2 for w in problem.truth()))
+            size = mp.sqrt(problem.largest()) * norm + mp.sqrt(kappa * problem.error_variance())
+            clip = float(4 * k2 * mp.sqrt(radius) * log ** (2 * a) * size)
+            eta = [1 / (2 * radius)]
+            if self.step_rule == "printed":
+                d = problem.dimension
+                eta.append(self.c1 / log ** (4 * a + 2) / (k2**2 * radius * kappa * d * mpf(alpha) ** 2))
+                eta.append(self.c2 / log ** (2 * a + 2) / radius)
+        given = {"clip": self.clip or clip, "eta": self.eta or float(min(eta)), "noise_multiplier": alpha}
+        return self.model_copy(update=given)
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
         if self.clip is None or self.noise_multiplier is None:  # not resolved: a design, no path yet

@@ -81,10 +81,9 @@ class MinibatchSgd(CoordinateSteps):
         return found
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        if self.noise == "batch" and mechanism.kind == "randomized_response":
-            return "noise = 'batch' adds noise to a sum; randomised response has none to add"
-        if self.noise == "batch" and isinstance(mechanism, Gaussian) and mechanism.varies():
-            return "noise = 'batch' adds one noise to a sum; budgets cannot differ between its users"
+        varies = isinstance(mechanism, Gaussian) and (mechanism.budgets or mechanism.mu_min) is not None
+        if self.noise == "batch" and (varies or mechanism.reads_bit()):
+            return "noise = 'batch' adds one noise to a sum: this mechanism adds none, or one for each budget"
         return super().unsuitable(problem, mechanism)
 
     def depends_on_horizon(self) -> bool:

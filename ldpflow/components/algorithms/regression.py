@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 from pydantic import Field
 
 from ldpflow.columns import Column
-from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, NoiseMultiplier, StepLength
+from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, StepLength
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.problems.least_squares import LeastSquares
@@ -66,7 +66,7 @@ class PrivateRegression(OnePassRegression):
     epsilon: Epsilon = 1.0
     delta: Delta = 1e-6
     accounting: Accounting = "disjoint"
-    noise_multiplier: NoiseMultiplier | None = None
+    noise_multiplier: Annotated[float, Field(gt=0, le=1e12)] | None = None
 
     def alpha(self) -> float:
         if self.noise_multiplier is not None:

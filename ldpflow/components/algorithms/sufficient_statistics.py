@@ -1,6 +1,6 @@
 """Least squares from second moments: ordinary, or private by perturbing them (Smith et al., 2017).
 
-    A = (1/N) sum x x' + E,   v = (1/N) sum x y + e,   theta = (A + ridge I)^-1 v
+    A = (1/N) sum x x' + E,   v = (1/N) sum x y + e,   theta = A^-1 v
 
 For privacy x is scaled to norm at most X and y cut at Y. Replacing a record moves A by at most sqrt(2) X^2/N
 in Frobenius norm and v by 2 X Y/N. Each gets half of the budget: noise multiplier sqrt(2) alpha, E
@@ -53,10 +53,10 @@ class OrdinaryLeastSquares(OnePassRegression):
         return mechanism.privacy()
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
-        """N, X, Y, standard deviations of E and e, ridge."""
+        """N, X, Y, standard deviations of E and e."""
         assert horizon is not None
         noise = {"moment_noise": 0.0, "cross_noise": 0.0}
-        return {"n": float(horizon), "x_bound": np.inf, "y_bound": np.inf, **noise, "ridge": 0.0}
+        return {"n": float(horizon), "x_bound": np.inf, "y_bound": np.inf, **noise}
 
 
 class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
@@ -68,15 +68,12 @@ class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
         X, by default 2 sqrt(Tr H).
     y_bound : float > 0, optional
         Y, by default 4 sqrt(||w*||_H^2 + sigma^2).
-    ridge : float >= 0
-        Added to the diagonal of A.
     """
 
     kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]
     accounting: Literal["disjoint", "gdp"] = "disjoint"
     x_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
     y_bound: Annotated[float, Field(gt=0, le=1e9)] | None = None
-    ridge: Annotated[float, Field(ge=0, le=1e9)] = 0.0
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         found = super().resolved(problem, horizon)
@@ -95,7 +92,6 @@ class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
             "y_bound": self.y_bound,
             "moment_noise": share * self.x_bound,
             "cross_noise": share * self.y_bound * math.sqrt(2.0),
-            "ridge": self.ridge,
         }
 
 
@@ -105,7 +101,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
     Noise in the order of its stream: the lower triangle of E by rows, then e.
     """
     n, x_bound, y_bound = int(settings.n), settings.x_bound, settings.y_bound
-    moment_noise, cross_noise, ridge = settings.moment_noise, settings.cross_noise, settings.ridge
+    moment_noise, cross_noise = settings.moment_noise, settings.cross_noise
     size = kernel.D  # a name of its own keeps these loops from being unrolled
     data = np.empty(kernel.DATA_PLANES * STRIDE)
     plane = np.empty(PLANE)
@@ -144,7 +140,6 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
             for lane in range(LANES):
                 at = (j * size + k) * LANES + lane
                 value = moments[at] / n + spread * plane[drawn * LANES + lane]
-                value += ridge if j == k else 0.0
                 moments[at] = value
                 moments[(k * size + j) * LANES + lane] = value
             drawn += 1

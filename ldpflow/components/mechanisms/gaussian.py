@@ -66,9 +66,6 @@ class Gaussian(Mechanism):
             return "its gradient is unbounded; clipped_gaussian clips it"
         return None
 
-    def varies(self) -> bool:
-        return self.mu_min is not None or self.budgets is not None
-
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
         noise = (Variate("normal"),) * problem.dimension
         if self.mu_min is not None:

@@ -63,11 +63,10 @@ class PrivacyStatement:
         pure = self.epsilon is not None and self.mu is None and not self.delta
         if self.reports < 1 or (self.reports > 1 and not pure):
             raise InputError("reports", self.reports, "1, or a whole number of reports that share epsilon")
-        if not all(0 <= rate <= 1 for rate in self.answer_rates):
-            raise InputError("answer_rates", self.answer_rates, "two numbers in [0, 1]")
-        if self.answer_rates != (1.0, 1.0) and not pure:
-            allowed = "(1, 1), or a notion whose parameter is epsilon"
-            raise InputError("answer_rates", self.answer_rates, allowed)
+        rates = self.answer_rates
+        if not all(0 <= rate <= 1 for rate in rates) or (rates != (1.0, 1.0) and not pure):
+            allowed = "(1, 1), or two numbers in [0, 1] where epsilon is the only parameter"
+            raise InputError("answer_rates", rates, allowed)
 
 
 class Mechanism(Settings):

@@ -25,7 +25,6 @@ import numpy as np
 from mpmath import mp, mpf
 from numpy.typing import NDArray
 
-from ldpflow.components.problems.standard_laws import StandardLaw
 from ldpflow.components.problems.tables import FIELDS, DataColumn, check_digest, read_column
 from ldpflow.components.problems.transform import Transform, forward
 from ldpflow.errors import InputError
@@ -39,7 +38,7 @@ SMALLEST = 100  # number of values that make a law
 
 
 @dataclass(frozen=True)
-class ColumnLaw(StandardLaw):
+class ColumnLaw:
     """Law of a column of N = ``size`` values, without the ``dropped`` records that have none.
 
     ``sparsities`` are s_j, ``median`` is Q(1/2), ``spacing`` that of :func:`lattice_spacing`.
@@ -107,12 +106,6 @@ class ColumnLaw(StandardLaw):
     def quantile(self, t: Any) -> float:
         return float(self.quantiles(np.array([float(t)]))[0])
 
-    def cdf(self, z: Any) -> mpf:
-        return mpf(float(self.cdf_values(np.array([float(z)]))[0]))
-
-    def density(self, z: Any) -> float:
-        return 1.0 / self.sparsity(float(self.cdf(z)))
-
     def sampling_table(self) -> Floats:
         """Table from which kernels draw (ldpflow.numerics.distributions), flat."""
         from ldpflow.numerics.distributions import HALF, WIDTHS, cell_edges
@@ -152,7 +145,7 @@ class ColumnLaw(StandardLaw):
 
 
 @dataclass(frozen=True)
-class Records(StandardLaw):
+class Records:
     """Law of a record drawn with replacement from a column, ties and all: it has no density.
 
     ``values`` are the different ones in order, ``counts`` their numbers of records. Every record gets its
@@ -209,13 +202,10 @@ class Records(StandardLaw):
     def cdf_values(self, x: Floats) -> Floats:
         return np.asarray(np.searchsorted(self.records, x, side="right") / self.size)
 
-    def cdf(self, z: Any) -> mpf:
-        return mpf(float(self.cdf_values(np.array([float(z)]))[0]))
-
-    def density(self, z: Any) -> float:
+    def sparsity(self, tau: float) -> float:
         return math.nan
 
-    sparsity = slope = density
+    slope = sparsity
 
     def sampling_table(self) -> Floats:
         return self.records

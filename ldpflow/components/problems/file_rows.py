@@ -19,7 +19,6 @@ from mpmath import matrix, mp
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.problem import Matrix, scale_matrix
-from ldpflow.components.problems.tables import read_columns
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants, fill_uniform
 from ldpflow.numerics.streams import PLANE, STRIDE
@@ -27,7 +26,6 @@ from ldpflow.numerics.streams import PLANE, STRIDE
 Floats = NDArray[np.float64]
 
 MOST_ROWS = 2**20
-ROWS_PER_COLUMN = 16  # a file needs more rows than this many times its columns
 NEWTON_STEPS = 200
 HALVINGS = 40  # of one step
 
@@ -72,15 +70,6 @@ class Fit:
             raise ValueError("not theta*, G and S of a file's rows")
         rows = [numbers[d + d * k : d + d * (k + 1)] for k in range(2 * d)]
         return cls(int(size), tuple(numbers[:d]), rows[:d], rows[d:])
-
-
-def read_rows(file: str, target: str, features: tuple[str, ...] | None) -> Rows:
-    columns, y = read_columns(file, target, features, MOST_ROWS)
-    count, d = len(y), len(columns)
-    if count <= ROWS_PER_COLUMN * d:
-        least = f"more than {ROWS_PER_COLUMN * d:,} records for {d} columns"
-        raise InputError("problem.file", f"{count:,} records", least)
-    return Rows([np.ascontiguousarray(column) for column in columns], y)
 
 
 Score = Callable[[Floats], tuple[Floats, Floats]]

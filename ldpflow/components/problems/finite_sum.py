@@ -114,10 +114,6 @@ class FiniteSumProblem(BaseProblem):
         assert self.file is not None and self.target is not None
         return read_records(self.file, self.target, self.features, self.bound, self.labels)
 
-    def largest_n(self) -> int | None:
-        """Number of records of the file, if there is one."""
-        return None if self.file is None else len(self.records[1])
-
     def data_key(self) -> str:
         """Key of the ``data`` streams: problems with one law of records share their data."""
         return canonical_json(self.data_settings())

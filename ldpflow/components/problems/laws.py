@@ -74,15 +74,15 @@ class Law:
 
     @cached_property
     def standard(self) -> StandardLaw:
-        """Law of Z."""
+        """Law of Z without a table."""
         if self.components:
             return Mixture(self.components)
-        return self.table or self.own or BundledLaw(self.name, self.parameter)
+        return self.own or BundledLaw(self.name, self.parameter)
 
     def standard_quantile(self, tau: float) -> float:
         """tau-quantile of Z."""
         with constants.workdps(40):
-            return float(self.standard.quantile(mpf(tau)))
+            return float((self.table or self.standard).quantile(mpf(tau)))
 
     def has_quantile(self, tau: float) -> bool:
         """Whether the tau-quantile is a finite double with a positive density."""
@@ -116,16 +116,9 @@ class Law:
             change = self.standard.density(z + step) - self.standard.density(z - step)
             return float(change / (2 * step)) / self.scale**2
 
-    def cdf(self, x: float) -> float:
-        """P(X <= x), correctly rounded (but for ``empirical``, whose definition is in doubles)."""
-        if math.isinf(x):
-            return 1.0 if x > 0 else 0.0
-        with constants.workdps(40):
-            return float(self.standard.cdf((mpf(x) - mpf(self.location)) / mpf(self.scale)))
-
     def cdf_values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         """P(X <= x) for an array, absolute error below 1e-12, bits equal on every processor."""
-        return self.standard.cdf_values((x - self.location) / self.scale)
+        return (self.table or self.standard).cdf_values((x - self.location) / self.scale)
 
 
 @dataclass(frozen=True)

@@ -239,8 +239,7 @@ class FileMoments:
 
 def round_to_three_digits(value: float, towards: Any) -> float:
     unit = 10 ** (math.floor(math.log10(value)) - 2)
-    result: float = float(f"{towards(value / unit * (1 - 1e-9)) * unit:.3g}")
-    return result
+    return float(f"{towards(value / unit * (1 - 1e-9)) * unit:.3g}")
 
 
 def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]

@@ -45,10 +45,8 @@ class LogisticRegression(BoundedRegression):
 
     @model_validator(mode="after")
     def check_covariates(self) -> Self:
-        if self.covariates == "one" and self.file is not None:
-            raise ValueError("covariates = 'one' is simulated: a file has columns of its own")
-        if self.covariates == "one" and self.dimension > 1:
-            raise ValueError("covariates = 'one' has one coefficient, the log-odds")
+        if self.covariates == "one" and (self.file is not None or self.dimension > 1):
+            raise ValueError("covariates = 'one' has one coefficient, the log-odds, and no file")
         return self
 
     def variates(self) -> tuple[Variate, ...]:

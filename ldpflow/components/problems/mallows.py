@@ -21,13 +21,15 @@ from mpmath import mp, mpf
 from mpmath.calculus.quadrature import GaussLegendre
 from pydantic import Field, model_validator
 
-from ldpflow.components.problems.file_rows import Fit, Floats, Rows, read_rows
+from ldpflow.components.problems.file_rows import MOST_ROWS, Fit, Floats, Rows
 from ldpflow.components.problems.problem import Matrix, Problem
-from ldpflow.components.problems.tables import check_digest, identify_file
+from ldpflow.components.problems.tables import check_digest, identify_file, read_columns
+from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.settings import Setting, canonical_json
 
 DIGITS = 30
+ROWS_PER_COLUMN = 16  # a file needs more rows than this many times its columns
 NODES = 48  # Gauss-Legendre nodes per panel
 
 
@@ -99,7 +101,11 @@ class BoundedRegression(Problem):
     def rows(self) -> Rows:
         assert self.file is not None and self.target is not None
         check_digest(self.file, self.sha256)
-        return read_rows(self.file, self.target, self.features)
+        columns, y = read_columns(self.file, self.target, self.features, MOST_ROWS)
+        if len(y) <= (least := ROWS_PER_COLUMN * len(columns)):
+            allowed = f"more than {least:,} records for {len(columns)} columns"
+            raise InputError("problem.file", f"{len(y):,} records", allowed)
+        return Rows([np.ascontiguousarray(column) for column in columns], y)
 
     @abstractmethod
     def fit_of(self, rows: Rows) -> Fit:

@@ -67,13 +67,6 @@ def check_data_file(file: str, field: str = FIELDS[0]) -> None:
         raise InputError(field, file, f"at most {LARGEST_BYTES:,} bytes", hint)
 
 
-def digest_of(file: str, field: str = FIELDS[0]) -> str:
-    """SHA-256 of the file's bytes."""
-    check_data_file(file, field)
-    with open(file, "rb") as source:
-        return hashlib.file_digest(source, "sha256").hexdigest()
-
-
 class Unusable(Exception):
     """Error of values that are no numbers, with their description."""
 
@@ -327,8 +320,10 @@ def identify_file(problem: Any, most: int = MOST_FEATURES) -> tuple[str, int] | 
 
 
 def check_digest(file: str, sha256: str | None, field: str = FIELDS[0]) -> str:
-    """Digest of a file, refused if it differs from a given ``sha256``."""
-    digest = digest_of(file, field)
+    """SHA-256 of a file's bytes, refused if it differs from a given one."""
+    check_data_file(file, field)
+    with open(file, "rb") as source:
+        digest = hashlib.file_digest(source, "sha256").hexdigest()
     if sha256 not in (None, digest):
         raise InputError(field, file, f"the file with SHA-256 {sha256}", "It has changed.")
     return digest

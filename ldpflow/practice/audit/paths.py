@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ldpflow.components.algorithms.algorithm import Algorithm
 from ldpflow.components.algorithms.budget_split import BudgetSplit
 from ldpflow.components.algorithms.dp_ambssgd import DpAmbssgd
-from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm, plan_of
+from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm
 from ldpflow.components.algorithms.ldp_sgd import DpSsgd
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.algorithms.regression import MinibatchRegression
@@ -78,7 +78,7 @@ def audit_data_set(
 ) -> Audit:
     """Audit an algorithm of private empirical risk minimisation on n records: outputs are all its steps."""
     problem = NonconvexLogistic(d=2, penalty=0.0)
-    plan = plan_of(problem, algorithm, n)
+    plan = algorithm.plan(problem, n)
     # The accounting of trees holds for every order, so the adversary may know it.
     ordered = hasattr(algorithm, "order")
     parts = {"draw_order": in_file_order} if ordered else {}
