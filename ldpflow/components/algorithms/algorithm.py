@@ -176,7 +176,7 @@ class Algorithm(BaseAlgorithm):
 
     @abstractmethod
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """Covariance of one step's private gradient at theta*, d x d."""
+        """Covariance of one step's private gradient at theta*, d x d; of what :meth:`randomiser` returned."""
 
     @abstractmethod
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:

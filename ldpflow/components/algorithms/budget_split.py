@@ -66,8 +66,7 @@ class BudgetSplit(DecayingSteps):
         return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": 0.0}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        noise = self.randomiser(mechanism).noise_covariance(problem)
-        return add_matrices(problem.gradient_covariance(), noise, 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         # B + 1 answers about one record with eps/(B + 1) each: the mechanism's eps in total.
