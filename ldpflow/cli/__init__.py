@@ -22,7 +22,7 @@ from ldpflow.cli.flags import Commands, FlagCommand, print_wrapped, with_plugins
 from ldpflow.cli.plan import plan
 from ldpflow.cli.practice import analyse, audit, privacy, transcript
 from ldpflow.cli.results import cite, compare, explain, export, plot, report, summary, trace, verify
-from ldpflow.cli.submit import jobs, submit
+from ldpflow.cli.submit import submit
 from ldpflow.cli.sweep import check, replay, sweep
 from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, plain_text
 
@@ -86,7 +86,6 @@ for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         taking = command if name in WITHOUT_PLUGINS else with_plugins(command)
         app.command(name, cls=FlagCommand, rich_help_panel=panel)(taking)
-app.add_typer(jobs, name="jobs", rich_help_panel="Clusters")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,7 +45,7 @@ VALUES = {
     "replicate": "0", "output": "written.csv", "figure": "coverage", "path": "{path}",
     "file": "collected.csv", "files": "collected.csv", "component": "randomized_response",
     "mechanism": "randomized_response", "kind": "method",
-    "name": "new_name", "source": "quickstart", "address": "127.0.0.1:1", "job": "j", "out": "s3://b/r",
+    "name": "new_name", "source": "quickstart", "address": "127.0.0.1:1", "out": "s3://b/r",
 }  # fmt: skip
 """Values of what a command or method needs beside a run or a study; a new one is added here."""
 

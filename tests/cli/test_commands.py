@@ -225,7 +225,7 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "--espilon", "1"], "--epsilon"),
         (["sweep", "a", "b"], "unexpected extra argument"),
         (["sweeep"], "No such command 'sweeep'. Did you mean 'sweep'? See ldpflow --help."),
-        (["jobs", "stat"], "See ldpflow jobs --help."),
+        (["jobs", "status"], "No such command 'jobs'"),
         (["--bogus"], "No such option: --bogus. See ldpflow --help."),
         (["sweep", "--n"], "Option '--n' requires an argument. See ldpflow sweep --help."),
         (["replay", "x", "--path", "zz", "--replicate", "0"], "RUN: 'x'"),
