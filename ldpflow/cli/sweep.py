@@ -31,8 +31,6 @@ from ldpflow.errors import InputError, SweepInterrupted, distinct_failures
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import Planned, RunResult
@@ -74,9 +72,6 @@ OPTIONS = {
     "verbose": (SHOWN, None),
 }
 """Options of a sweep that have a flag: panel of the help and placeholder."""
-
-PLAN_LINES = 12
-"""Paths that the plan of a continued run lists."""
 
 
 def flag_parameters() -> Iterator[Parameter]:
@@ -239,19 +234,6 @@ def print_plan(paths: Sequence[Planned]) -> None:
         return
     computed = sum(path.computed for path in paths)
     print_note(f"rows: {reused:,} reused, {computed:,} to compute")
-    if computed == 0:
-        return
-    for path in paths[:PLAN_LINES]:
-        ranges = [
-            f"replicates {first} to {last - 1}" + (f" of {counted(cells, 'cell')}" if cells else "")
-            for first, last, cells in path.ranges[:3]
-        ]
-        ranges += ["..."] if len(path.ranges) > 3 else []
-        missing = f", computed: {', '.join(ranges)}" if ranges else ""
-        print_wrapped("  " + ": ".join(filter(None, [path.settings, f"{path.reused:,} reused{missing}"])))
-    if len(paths) > PLAN_LINES:
-        more = len(paths) - PLAN_LINES
-        print_note(f"  and {more:,} more path{'s' * (more > 1)}")
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
@@ -276,21 +258,8 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
     if study.trajectory is not None:
         typer.echo(f"trajectories in {run.out}/trajectories, summary in {run.out}/trajectories.parquet")
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    others = count_others(study, table) if study.method else 0
-    of_others = f" ({others:,} of the cells are not of this study)" if others else ""
     counted = count_replicates(table, wanted)
-    print_wrapped(f"{counted}{of_others}; {computed}; rows in {run.out}", sys.stdout)
-
-
-def count_others(study: Study, summary: pa.Table) -> int:
-    """Number of cells of a summary that the study does not have."""
-    from ldpflow.store.schema import cell_id, cell_keys
-    from ldpflow.sweeps import keys_of_cells
-
-    own = keys_of_cells(study)
-    names = {*cell_keys(summary.schema), "path"}
-    rows = summary.select([name for name in summary.column_names if name in names]).to_pylist()
-    return sum((row.pop("path"), cell_id(row)) not in own for row in rows)
+    print_wrapped(f"{counted}; {computed}; rows in {run.out}", sys.stdout)
 
 
 def print_troubles(result: RunResult, again: str) -> None:

@@ -27,9 +27,10 @@ import pyarrow.parquet
 import pytest
 
 import ldpflow as lf
+from ldpflow.options import SweepOptions
 from ldpflow.report.pictures import FIGURES
 from ldpflow.run import show_tables, table_html
-from ldpflow.sweeps import cautions
+from ldpflow.sweeps import cautions, run_sweep
 from tests import studies
 
 ROOT = Path(__file__).parents[2]
@@ -88,36 +89,31 @@ def test_what_is_no_component_of_its_group_is_named():
         lf.plan()
 
 
-def test_another_study_is_refused_before_it_is_warned_of(run):
-    lines = []
+def test_another_study_is_refused_before_it_is_warned_of(run, recwarn):
     lost = lf.open_run(run.out).study.replace(seed=99, n=[50])
     with pytest.raises(lf.InputError, match="seed"):
-        lf.sweep(lost, run.out, executor="serial", on_caution=lines.append)
-    assert lines == []
+        lf.sweep(lost, run.out, executor="serial")
+    assert not recwarn.list
 
 
 def test_a_run_that_takes_on_other_cells_or_another_study_is_named(tmp_path):
-    cautions_of, notes = [], []
+    out, cautions_of, notes = tmp_path / "r", [], []
 
     def sweep(**changes):
         study = small(problem=lf.Quantile(tau=0.5), methods=lf.SelfNormalization(), replicates=2, **changes)
         cautions_of.clear(), notes.clear()
-        lf.sweep(
-            study, tmp_path / "r", executor="serial",
-            on_caution=cautions_of.append, on_engine=notes.append,
-        )  # fmt: skip
-        return [text for text in [*cautions_of, *notes] if " to " in text and "cell" in text]
+        options = SweepOptions(engine="serial")
+        run_sweep(study, out, options, on_engine=notes.append, on_caution=cautions_of.append)
+        return [text for text in [*cautions_of, *notes] if str(out) in text]
 
     ways = ": `out` gives a run of its own, `fresh` starts over"
     assert sweep() == [] and sweep() == []
-    assert sweep(n=10) == [f"adds 2 cells (n = 10) to 4 in {tmp_path / 'r'}{ways}"] and cautions_of
+    assert sweep(n=10) == [f"adds 2 cells to 4 in {out}{ways}"] and cautions_of
     assert sweep(n=500) == []
     grown = sweep(n=[10, 100, 500, 1000])
-    assert grown == [f"adds 2 cells (n = 100) to 6 in {tmp_path / 'r'}"] and grown[0] in notes
-    (other,) = sweep(n=20, name="other")
-    assert other == f"other adds 2 cells (n = 20) to 8 in {tmp_path / 'r'}, the run of mine{ways}"
-    sweep(n=20)
-    assert f"{tmp_path / 'r'} is the run of another study, other{ways}" in cautions_of
+    assert grown == [f"adds 2 cells to 6 in {out}"] and grown[0] in notes
+    assert sweep(n=20, name="other") == [f"other adds 2 cells to 8 in {out}, the run of mine{ways}"]
+    assert f"{out} is the run of another study, other{ways}" in sweep(n=20)
 
 
 def test_help_of_a_component_is_its_page():

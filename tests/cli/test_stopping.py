@@ -157,8 +157,6 @@ def test_growing_and_starting_over_are_said(ldpflow, tmp_path):
     assert ldpflow("sweep", *flags, "--replicates", "70", "--out", run).err == ""
     grown = ldpflow("sweep", *flags, "--level", ".9", "--level", ".8", "--replicates", "80", "--out", run)
     assert "70 reused, 90 to compute" in grown.err
-    assert "replicates 0 to 69 of 1 cell, replicates 70 to 79 of 2 cells" in grown.err
-    assert not re.search("p[0-9a-f]{16}", grown.err), "a key says nothing"
     assert "Not finished" not in ldpflow("summary", run).out
     assert ldpflow("sweep", *flags, "--gamma", ".7", "--gamma", ".51", "--out", run).code == 0
     fresh = ldpflow("sweep", *flags, "--seed", "1", "--out", run, "--fresh")
