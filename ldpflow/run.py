@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from inspect import isfunction
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from ldpflow.columns import counted, round_text, short, with_error
 from ldpflow.errors import InputError, require_extra
-from ldpflow.options import known_arguments
 from ldpflow.settings import check_type, closest
 
 if TYPE_CHECKING:
@@ -73,28 +71,21 @@ def open_run(out: str | os.PathLike[str]) -> Run:
 
 
 def nearest_run(place: Path) -> str:
-    """Hint with the runs inside a place that is no run, the run that it lies in, or the nearest name."""
-    if inside := [str(run) for run in runs_in(place)]:
+    """Hint with the runs inside a place that is no run, or with the nearest name."""
+    if inside := runs_in(place):
         more = ", ..." if len(inside) > MOST_RUNS else ""
         return f"The runs in it: {', '.join(inside[:MOST_RUNS])}{more}."
-    for likely in (*place.parents, "runs" / place):
-        if is_run(likely):
-            return f"Did you mean '{likely}'?"
-    others = {str(run): None for run in (*runs_in(place.parent), *runs_in(Path("runs")))}
-    return closest(place, others)
+    return closest(place, [*runs_in(place.parent), *runs_in(Path("runs"))])
 
 
-def runs_in(folder: Path) -> list[Path]:
-    return sorted(filter(is_run, islice(folder.glob("*"), MOST_NAMES)))
-
-
-def is_run(place: Path) -> bool:
+def runs_in(folder: Path) -> list[str]:
     from ldpflow.store.run_store import RunStore
 
     try:
-        return place.is_dir() and RunStore(place).holds_run()
+        places = [place for place in islice(folder.glob("*"), MOST_NAMES) if place.is_dir()]
+        return sorted(str(place) for place in places if RunStore(place).holds_run())
     except (OSError, InputError):
-        return False
+        return []
 
 
 @dataclass(frozen=True, repr=False)
@@ -414,7 +405,6 @@ class Run:
         height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
-        subtitle: bool = True,
     ) -> ChartType:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
@@ -438,8 +428,6 @@ class Run:
             Method that the paired figures compare with. Default: chosen by the results.
         title : str, optional
             In the place of the figure's own.
-        subtitle : bool
-            Whether to draw the lines below the title: constants, the marks, ``where``, and what is left out.
 
         Returns
         -------
@@ -471,7 +459,7 @@ class Run:
 
         results = results.with_baseline(baseline)
         chart = figures[figure].chart(results, x, where or "", rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where, width, subtitle), width, height))
+        return draw_offline(resize(entitle(chart, title, where, width), width, height))
 
     def report(
         self,
@@ -565,11 +553,6 @@ class Run:
         notes = [f"{WORST} of {len(rows):,} rows, the worst; all: run.summary()"]
         notes += [*sheet.below(sheet.legend), *stored_notes(self.store)]
         return html_of(head, (list(map(plain, sheet.methods[0])), sheet.methods), (columns, worst), notes)
-
-
-for name, method in list(vars(Run).items()):
-    if isfunction(method) and not name.startswith("_") and name != "rows":  # which takes any column
-        setattr(Run, name, known_arguments(method))
 
 
 def table_html(table: pa.Table) -> str:

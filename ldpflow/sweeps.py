@@ -143,7 +143,7 @@ def run_sweep(
     for text in warnings:
         (on_caution or partial(warn, kind=Caution))(text)
     passed = limits(options.max_time, options.max_memory)
-    shown = display(progress, chosen, options.until_precise, continued)
+    shown = display(progress, continued)
     with interpreter_open() as ending, interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
@@ -213,14 +213,13 @@ def cautions(study: Study) -> list[str]:
     return [*study.left_out(), *study.warnings(), *lines]
 
 
-def display(progress: bool | None, study: Study, until_precise: bool, continued: bool) -> Any:
+def display(progress: bool | None, continued: bool) -> Any:
     """Display of a sweep's events, or an empty one. ``continued``: whether there is a run, which is read."""
     if not (notebook_shell() if progress is None else progress):
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
 
-    paths = {f"p{simulator.key}": simulator.columns() for simulator in study.simulators()}
-    return reporter(None if until_precise else study.replicates, paths, continued)
+    return reporter(continued)
 
 
 def simulate(

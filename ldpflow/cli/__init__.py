@@ -125,9 +125,7 @@ def check_limit(arguments: Sequence[str]) -> None:
 
 
 def check_words(arguments: Sequence[str]) -> None:
-    """Refuse ``run``, which people type for sweep, and a second condition, which would replace the first."""
-    if arguments[:1] == ["run"]:
-        raise InputError("command", "run", "a command of ldpflow --help", "ldpflow sweep STUDY runs a study.")
+    """Refuse a second condition, which would replace the first."""
     count = sum(word == "--where" or word.startswith("--where=") for word in arguments)
     if count > 1:
         raise InputError("where", f"{count} conditions", "one condition", "Join them: --where 'A and B'.")
@@ -172,8 +170,6 @@ def report_error(error: Exception) -> int:
         return print_error(f"not enough memory ({str(error) or 'for this process'}): {limit}", 2)
     if isinstance(error, InputError):
         return print_error(str(error), 2)
-    if "No such file" in str(error) and not directory_exists():
-        return print_error("the current directory is gone: change to another one", 2)
     if isinstance(error, LdpflowError):
         return print_error(str(error), 1)
     if not isinstance(error, OSError):
@@ -181,14 +177,6 @@ def report_error(error: Exception) -> int:
     if error.errno == errno.ENOSPC and error.filename is None:
         return drop_output(error, 2)  # files are named, and the store has an error of its own
     return print_error(f"the system refused: {error}", 2)
-
-
-def directory_exists() -> bool:
-    """Whether the current directory still has a name; ``os.path.exists(".")`` is true without."""
-    try:
-        return bool(os.getcwd())
-    except OSError:
-        return False
 
 
 def print_error(message: str, code: int) -> int:

@@ -106,10 +106,6 @@ def sweep(
             panel=WHERE,
         ),
     ] = None,
-    max_failed: Annotated[
-        float | None,
-        flag("Exit with 1 if a larger share of rows failed.", "X", shown="no limit", panel=LIMITS),
-    ] = None,
     dry_run: Annotated[
         bool, flag("Print the expected time and run nothing.", name="--dry-run", panel=SHOWN)
     ] = False,
@@ -123,12 +119,7 @@ def sweep(
     """
     from ldpflow.study import load_study
 
-    if max_failed is not None and not 0 <= max_failed <= 1:
-        raise InputError("max_failed", max_failed, "a share in [0, 1]")
     design = {name: flags[name] for name in AXES}
-    for name, values in design.items():
-        if isinstance(values, list) and len({*values}) < len(values):
-            print_caution(f"--{name} {' '.join(values)}: a value that is given twice counts once")
     changes = {name: v[0] if len(v) == 1 else v for name, v in parse_settings(settings).items()}
     chosen = load_study(study).replace(changes).replace(design)
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
@@ -148,11 +139,6 @@ def sweep(
     print_troubles(result, options.again)
     if run is None:
         raise typer.Exit(130)
-    if max_failed is not None and result.failed_share > max_failed:
-        typer.echo(
-            f"{result.failures:,} rows failed, a share of {result.failed_share:.3g} > {max_failed}", err=True
-        )
-        raise typer.Exit(1)
     if result.failed_batches:
         raise typer.Exit(1)
 
@@ -238,7 +224,6 @@ def print_plan(paths: Sequence[Planned]) -> None:
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
     from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
-    from ldpflow.study.entry import full_name
     from ldpflow.study.plugins import plugin_flags
     from ldpflow.study.stored import stored_notes
 
@@ -246,10 +231,7 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
     if study.method:
         table = run.summary()
         sheet = summary_sheet(table, f"ldpflow summary {out} --all")
-        kinds = dict.fromkeys(entry.kind for entry in study.method)
-        names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
-        meaning = f" ({'; '.join(names)})" if names else ""  # last: a low window cuts the line
-        last = f"Next: ldpflow report {out}{plugin_flags(study.components())}{meaning}"
+        last = f"Next: ldpflow report {out}{plugin_flags(study.components())}"
         notes = [*sheet.notes, *stored_notes(run.store), *([last] if table.num_rows else [])]
         replace(sheet, notes=notes).show(every=False)
     else:

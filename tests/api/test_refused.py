@@ -51,7 +51,6 @@ def test_settings_are_given_by_name():
         (lambda: lf.LdpSgd(theta0=[0.0, (1.0, 2.0)]), "algorithm.theta0", "a finite number"),
         (lambda: lf.LdpSgd(gama=[0.6]), "algorithm.gama", "Did you mean 'gamma'?"),
         (lambda: lf.QuantileRegression(coefficients=[1.0]), "problem.coefficients", "2 to 64 values"),
-        (lambda: study(method=lf.Oracle()), "method", "Did you mean 'methods'?"),
     ],
 )
 def test_a_value_that_a_class_refuses_names_the_setting(make, field, said):
@@ -202,7 +201,6 @@ def test_numbers_of_numpy_are_options_of_a_sweep(tmp_path):
         (lambda run: run.report(3.5), "file"),
         (lambda run: run.check("x"), "recompute"),
         (lambda run: run.study.replace(3), "values"),
-        (lambda run: run.plot("coverage", colour="method"), "colour"),
     ],
 )
 def test_methods_of_a_run(run, call, field):
@@ -218,7 +216,6 @@ def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(run, name)
 
 
 def test_settings_that_no_row_has_are_refused_with_what_there_is(run):
-    refused(lambda: run.summary(n=100), "n", "one of where, sort, columns, best, short", 'where="n == 100"')
     refused(lambda: run.rows(n=7), "n", "7", "n has 100")
     refused(lambda: run.summary(columns=["length"]), "columns", "Did you mean 'length_mean'?")
     assert run.rows(n=100.0).num_rows == 4

@@ -38,8 +38,6 @@ def test_list(ldpflow):
     methods = ldpflow("list", "methods").out
     assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
     assert ldpflow("list", "BB").out.count(": ") == 1
-    said = "TR3 is TR with degree = 3, burn_in = '0.01n'.\n\n"
-    assert ldpflow("list", "TR3").out == said + ldpflow("list", "TR").out
     shown = ldpflow("list", "metods")
     assert shown.code == 2 and "Did you mean 'methods'?" in shown.err
 
@@ -191,8 +189,6 @@ def test_sweep_flags(ldpflow, engine, tmp_path):
     ("result", "flags", "code"),
     [
         ({"failures": 3, "failed_share": 0.1}, [], 0),
-        ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0.1"], 0),
-        ({"failures": 3, "failed_share": 0.1}, ["--max-failed", "0"], 1),
         ({"failed_batches": ["p00 0..64: boom"]}, [], 1),
         ({"stopped": "--max-time of 1 s has passed"}, [], 0),
         ({"stopped": "--max-time of 1 s has passed"}, ["--fresh"], 0),
@@ -219,7 +215,6 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "absent.toml"], "No such file"),
         (["sweep", "--n", "0"], "--n: 0"),
         (["sweep", "--method", "SM"], "--method"),
-        (["sweep", "--max-failed", "nan"], "--max-failed"),
         (["sweep", "--engine", "rya"], "--engine"),
         (["sweep", "--num-cpus", "0"], "--num-cpus"),
         (["sweep", "--espilon", "1"], "--epsilon"),
@@ -230,7 +225,6 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "--n"], "Option '--n' requires an argument. See ldpflow sweep --help."),
         (["replay", "x", "--path", "zz", "--replicate", "0"], "RUN: 'x'"),
         (["report", "x"], "There is no run there"),
-        (["run"], "ldpflow sweep STUDY"),
         (["replay", "x", "--path", "p0123456789abcdef", "--replicate", "-1"], "--replicate"),
         (["replay", "x"], "--replicate"),
         (["summary"], "RUN"),
@@ -254,10 +248,10 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
 
 def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow, tmp_path):
     file, out = tmp_path / "s.toml", ("--quiet", "--out", tmp_path / "r")
-    words = ["sweep", "--n", "100", "--epsilon", "1", "--method", "SN", "--method", "SN", "--replicates", "2"]
-    assert "--method SN SN: a value that is given twice counts once" in ldpflow(*words, *out).err
+    words = ["sweep", "--n", "100", "--epsilon", "1", "--method", "SN", "--replicates", "2"]
+    assert ldpflow(*words, *out).code == 0
     refused = ldpflow(*words, *out, "--gamma", ".7", "--c", "2")
-    assert refused.code == 2 and "\nldpflow: --c, --gamma: '2.0; 0.7' is not" in refused.err
+    assert refused.code == 2 and "ldpflow: --c, --gamma: '2.0; 0.7' is not" in refused.err
     file.write_text((tmp_path / "r" / "study.toml").read_text().replace("replicates = 2", "replicates = '2'"))
     for flags in ((), ("--replicates", "3")):
         assert ldpflow("sweep", file, *flags, *out).err.startswith("ldpflow: replicates: '2' is not allowed")

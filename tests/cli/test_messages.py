@@ -163,16 +163,6 @@ def test_a_locale_without_the_characters_is_no_traceback(run, monkeypatch, capsy
     assert b"?" in sys.stdout.buffer.getvalue()
 
 
-def test_a_current_directory_that_is_gone_is_one_message(tmp_path):
-    """In a process of its own: the imports fail there."""
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    code = "import os, sys; os.rmdir(os.getcwd()); from ldpflow.cli import main; "
-    code += "sys.exit(main(['plan', '--tau', '0.5', '--epsilon', '1', '--n', '1e5']))"
-    done = in_a_process(command=["-c", code], cwd=gone, env=os.environ | {"PYTHONPATH": str(ROOT)})
-    assert "current directory is gone: change to another one" in one_message(done)
-
-
 def test_a_cache_that_cannot_be_used_is_bad_input_before_the_first_batch(tmp_path, monkeypatch, capsys):
     def refuse():
         raise InputError("LDPFLOW_CACHE_DIR", "/x", "a folder of one's own")
