@@ -362,10 +362,7 @@ def export(
     from ldpflow.run import open_run
 
     export_duckdb(open_run(run).results, output, replace=force)
-    typer.echo(
-        f"{output}: tables summary, stored_replicates, paths, trajectories, trajectory_summary, sessions; "
-        "views replicates, coverage, best, best_beta, lost, running_coverage"
-    )
+    typer.echo(output)
 
 
 def cite(

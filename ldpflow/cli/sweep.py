@@ -279,7 +279,6 @@ def replay(
 def replay_sheet(replayed: ldpflow.run.Replay) -> Sheet:
     """Sheet of computed beside stored values, a line per value; of diagnostics those that differ."""
     from ldpflow.cli.tables import Sheet, plain
-    from ldpflow.run import exact_text
     from ldpflow.store.schema import STATISTICS, cell_keys
 
     columns = replayed.computed.column_names
@@ -298,6 +297,11 @@ def replay_sheet(replayed: ldpflow.run.Replay) -> Sheet:
     names = [*varying, "value", "computed", "stored", ""]
     verdict = "equal, bit for bit" if replayed.equal else "DIFFERENT"
     return Sheet(lines, list(map(plain, names)), names=names, notes=[verdict])
+
+
+def exact_text(value: Any) -> str:
+    """Text of a value. Floats by ``repr``: equal bits, including NaN, have equal texts."""
+    return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")

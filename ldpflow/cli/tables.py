@@ -286,14 +286,13 @@ def plain(name: str) -> Shown:
 
 
 def setting(name: str) -> Shown:
-    """Column of a setting, in which 1000 is 1e3, as 10000 is 1e4. A coordinate comes with its quantile."""
-    thousands = range(1000, 10_000, 100)
+    """Column of a setting. A coordinate comes with its quantile."""
 
     def text(row: Row) -> str:
-        value = row[name]
+        value = short(row[name])
         if name == "coordinate" and row.get("taus"):
-            return f"{value} (tau {json.loads(row['taus'])[value]:g})"
-        return f"{value / 1000:g}e3" if value in thousands else short(value)
+            return f"{value} (tau {json.loads(row['taus'])[row[name]]:g})"
+        return value
 
     return name, text
 

@@ -331,32 +331,14 @@ def test_a_notebook_shows_progress_and_tables_by_default(run, tmp_path, monkeypa
         lf.sweep(study, tmp_path / f"{shown}-{progress}", executor="serial", progress=progress)
         assert bool(events) == shown
     show_tables()
-    module, name, verified_html = html.for_type_by_name.call_args_list[-2].args
-    verified = run.verify()
-    assert type(verified) is getattr(sys.modules[module], name)
-    assert verified_html(verified).startswith(f"<p>{verified!r}</p><p>Rows: 0, columns: ")
     module, name, table_html = html.for_type_by_name.call_args.args
     assert getattr(sys.modules[module], name) is pa.Table
-    assert "Comparison with dette-graw: nothing to compare (0 " in repr(verified)
+    assert "Comparison with dette-graw: nothing to compare (0 " in repr(run.verify())
     page = table_html(run.rows())
     assert page.startswith("<p>Rows: 1,280, columns: ") and page.count("<tr>") == 1 + 30
-    assert "problem = quantile" in page.partition("<table>")[0] and "<td>lower</td>" in page
+    assert "<td>quantile</td>" in page and "<td>lower</td>" in page
     assert table_html(run.rows(columns=["method"], method="SN")).count("<td>SN</td>") == 30
-    asked = table_html(run.rows(columns=["epsilon", "tau", "method", "covered"], where="n == 500"))
-    assert asked.count("<tr>") == 1 + 30 and "<td>epsilon</td><td>tau</td><td>method</td>" in asked
     assert table_html(run.trajectories()).count("<tr>") == 1
-    one = table_html(run.summary("n == 500 and tau == 0.5 and epsilon == 0.5 and method == 'SN'"))
-    assert one.startswith("<p>Rows: 1, columns: ") and one.count("<tr>") == 2 and "<td>-</td>" not in one
-
-
-def test_a_notebook_rounds_a_value_by_its_error():
-    values = {"bias": [-1.1e-16, 0.12345, None], "bias_mcse": [0.03, 0.0312, None], "truth": [0.123456] * 3}
-    values |= {"length_mean": [-1.1e-16, 1.23456, 5.0], "length_mcse": [0.0, 0.0, 0.012345]}
-    found = re.findall("<td>(.*?)</td>", table_html(pa.table(values)))
-    assert found[5:] == [
-        *("0.000", "0.03", "0.123456", "0", "0"), *("0.123", "0.031", "0.123456", "1.235", "0"),
-        *("-", "-", "0.123456", "5.000", "0.012"),
-    ]  # fmt: skip
 
 
 def test_a_notebook_breaks_sentences_alone():

@@ -67,19 +67,17 @@ def test_settings_are_never_cut_and_results_are_left_out_by_name(capsys, monkeyp
 
 
 def test_the_first_to_go_are_the_least_important(capsys, monkeypatch):
+    rows = [*design(failures=40, coverage_failures_as_misses=0.8), cell(replicates=640)]
     kept = []
-    for width in range(160, 20, -6):
+    for width in range(160, 20, -12):
         monkeypatch.setenv("COLUMNS", str(width))
-        rows = design(failures=40, coverage_failures_as_misses=0.8)
-        lines = shown([*rows, cell(replicates=640)], capsys)
+        lines = shown(rows, capsys)
         whole, _, left = " ".join(" ".join(lines).split()).partition("(too narrow for")
-        assert "as misses" in whole and "length" in whole, "a narrow window has them below"
         assert ("± 5.2e-5" in whole) == ("MCSE of length" not in left)
         text = " ".join(lines[header(lines) : header(lines) + 2])
         kept.append([name for name in ("emp. SE", "bias", "replicates", "length", "misses") if name in text])
-    for wide, narrow in pairwise(kept):
-        assert wide[len(wide) - len(narrow) :] == narrow
     assert kept[0] == ["emp. SE", "bias", "replicates", "length", "misses"] and kept[-1] == []
+    assert all(wide[len(wide) - len(narrow) :] == narrow for wide, narrow in pairwise(kept))
 
 
 def test_failures_that_change_a_coverage_are_a_column_and_others_a_line(capsys, monkeypatch):
@@ -221,13 +219,6 @@ def test_one_word_has_one_meaning_and_no_column_is_all_zeros(capsys):
     methods, worst = capsys.readouterr().out.split("10 of 48 rows, the worst")
     assert methods.splitlines()[0].endswith("coverage, failures               ") or "failures" in methods
     assert "failures" not in worst.partition("± is")[0] and "175 of 500" in worst
-
-
-def test_thousands_are_written_alike(capsys):
-    lines = shown([cell(n=n) for n in (500, 1000, 2500, 10**4)], capsys)
-    assert [line.split()[0] for line in lines[2:6]] == ["500", "1e3", "2.5e3", "1e4"]
-    lines = shown([cell(n=n) for n in (1234, 2000)], capsys)
-    assert [line.split()[0] for line in lines[2:4]] == ["1234", "2e3"]
 
 
 def test_a_chosen_order_is_kept(capsys):
