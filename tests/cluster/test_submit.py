@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import time
 import urllib.error
@@ -53,24 +52,28 @@ def study(tmp_path_factory):
 
 
 def scraped(cluster):
-    """What the cluster's Prometheus endpoint says of the sweep: name and value; nothing before it listens."""
+    """What the cluster's Prometheus endpoint says of the sweep, by name; nothing before it listens."""
     try:
         with urllib.request.urlopen(f"{cluster.metrics}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
+            text = answer.read().decode()
     except urllib.error.URLError:
         return {}
-    found = {}
-    for line in lines:
-        if line.startswith("ray_ldpflow_"):
-            assert 'run="' in line
-            found[line.partition("{")[0]] = float(line.rpartition(" ")[2])
-    return found
+    lines = re.findall(r"^(ray_ldpflow_\w+)\{(.*)\} (\S+)$", text, re.MULTILINE)
+    assert all('run="' in labels for _, labels, _ in lines)
+    return {name: float(value) for name, _, value in lines}
+
+
+def submitted(cluster, *words):
+    """Id of the job and what is printed beside it, of a study that is accepted."""
+    done = cluster.run("ldpflow", "submit", *words, "--address", cluster.address)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr
 
 
 def followed(cluster, job):
     """Output of a job that succeeds, by the command that submit prints."""
-    command = ["ray", "job", "logs", job, "--address", cluster.address, "--follow"]
-    done = subprocess.run(command, env=cluster.environment, capture_output=True, text=True, timeout=300)
+    command = ("ray.scripts.scripts", "job", "logs", job, "--address", cluster.address, "--follow")
+    done = cluster.run(*command)
     assert done.returncode == 0 and f"'{job}' succeeded" in done.stdout + done.stderr, done
     return done.stdout
 
@@ -88,9 +91,8 @@ def test_another_version_of_ray_or_python():
 
 def test_a_submitted_study_has_the_rows_of_a_serial_run(tmp_path, cluster, study):
     out = tmp_path / "run"
-    submit = ("submit", study, "--out", out, "--address", cluster.address)
     # One at a time, so that there is something to be seen of a run that takes seconds.
-    first = cluster.started(*submit, "--max-in-flight", 1)
+    job, hints = submitted(cluster, study, "--out", out, "--max-in-flight", 1)
     seen = {}
     deadline = time.monotonic() + 120
     while seen.get("ray_ldpflow_replicates_done_total", 0) < STUDY["replicates"]:
@@ -103,13 +105,9 @@ def test_a_submitted_study_has_the_rows_of_a_serial_run(tmp_path, cluster, study
     assert 0 < seen["ray_ldpflow_kernel_seconds_total"] < 60
     assert seen["ray_ldpflow_batches_in_flight"] in (0, 1)
 
-    printed, hints = first.communicate(timeout=120)
-    assert first.returncode == 0, printed + hints
-    (job,) = printed.splitlines()
     for command, more in (("logs", " --follow"), ("status", ""), ("stop", "")):
         assert f" ray job {command} {job} --address {cluster.address}{more}\n" in hints
-    out_of_job = followed(cluster, job)
-    assert f"{STUDY['replicates']} replicates; computed in" in out_of_job
+    assert f"{STUDY['replicates']} replicates; computed in" in followed(cluster, job)
 
     # Nothing has failed, so that counter is not there.
     drawn = set(re.findall(r"ray_ldpflow_\w+", (ROOT / "workflows/cluster/grafana.json").read_text()))
@@ -129,14 +127,11 @@ def test_a_submitted_study_has_the_rows_of_a_serial_run(tmp_path, cluster, study
 def test_plugins_travel_with_a_job_that_goes_on_when_submitted_again(tmp_path, cluster):
     (tmp_path / "study.toml").write_text(toml_text(PLUGGED))
     out = tmp_path / "run"
-    submit = ("submit", tmp_path / "study.toml", "--out", out, "--address", cluster.address)
-    refused = cluster.run(*submit)
-    assert refused.returncode == 2 and "method.kind: 'fixed_width'" in refused.stderr
-    submit = (*submit, "--plugin", PLUGIN)
-    followed(cluster, cluster.run(*submit).stdout.strip())
+    submit = (tmp_path / "study.toml", "--out", out, "--plugin", PLUGIN)
+    followed(cluster, submitted(cluster, *submit)[0])
     summary = open_run(out).summary()
     assert summary["replicates"].to_pylist() == [40] and summary["whole_width_median"].to_pylist() == [0.2]
-    assert "rows: 40 reused, 0 to compute" in followed(cluster, cluster.run(*submit).stdout.strip())
+    assert "rows: 40 reused, 0 to compute" in followed(cluster, submitted(cluster, *submit)[0])
 
 
 def test_a_shipped_study_runs_from_its_folder_alone(tmp_path, monkeypatch):
@@ -161,7 +156,7 @@ def test_without_the_token(tmp_path, cluster, token, says):
     file = tmp_path / "token"
     if token is not None:
         file.write_text(token)
-    submit = ("submit", "quickstart", "--out", tmp_path / "run", "--address", cluster.address)
+    submit = ("ldpflow", "submit", "quickstart", "--out", tmp_path / "run", "--address", cluster.address)
     done = cluster.run(*submit, RAY_AUTH_TOKEN_PATH=str(file))
     assert done.returncode == 2
     assert done.stderr.count("ldpflow:") == 1 and "Traceback" not in done.stderr
