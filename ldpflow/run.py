@@ -73,8 +73,7 @@ def open_run(out: str | os.PathLike[str]) -> Run:
 def nearest_run(place: Path) -> str:
     """Hint with the runs inside a place that is no run, or with the nearest name."""
     if inside := runs_in(place):
-        more = ", ..." if len(inside) > MOST_RUNS else ""
-        return f"The runs in it: {', '.join(inside[:MOST_RUNS])}{more}."
+        return f"The runs in it: {', '.join(inside[:MOST_RUNS])}."
     return closest(place, [*runs_in(place.parent), *runs_in(Path("runs"))])
 
 

@@ -110,8 +110,8 @@ def run_sweep(
 ) -> Run:
     """Run a sweep with checked options, and return a run even if batches failed.
 
-    ``on_engine`` takes lines on cells that are added to a run and on the choice of ``auto``, ``on_caution``
-    those about the study, which are warnings :class:`ldpflow.Caution` by default.
+    ``on_engine`` takes lines on the choice of ``auto``, ``on_caution`` those about the study and the run,
+    which are warnings :class:`ldpflow.Caution` by default.
     """
     from ldpflow.engine.loop import interpreter_open, interrupts, limits
     from ldpflow.engine.precision import Precision
@@ -135,11 +135,7 @@ def run_sweep(
         store.check_place()
         if continued := not options.fresh and store.holds_run():
             parts, _ = stored_parts(store, chosen)  # refuses another study before it warns of this one
-            text, is_slip = describe_growth(store, chosen, parts)
-            if is_slip:
-                warnings.insert(0, text)
-            elif text and on_engine is not None:
-                on_engine(text)
+            warnings = [*describe_growth(store, chosen, parts), *warnings]
     for text in warnings:
         (on_caution or partial(warn, kind=Caution))(text)
     passed = limits(options.max_time, options.max_memory)
@@ -171,10 +167,10 @@ def keys_of_cells(study: Study) -> set[tuple[str, str]]:
     }
 
 
-def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tuple[str, bool]:
-    """A line on what the study adds to a run, or "", and whether it may be a slip.
+def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> list[str]:
+    """A line if what the study adds to a run may be a slip.
 
-    It may be a slip if the study has another name, or adds cells and lacks stored ones. Cells that the run's
+    It may be one if the study has another name, or adds cells and lacks stored ones. Cells that the run's
     last study had already are not new: an interrupted sweep continues.
     """
     from ldpflow.columns import counted
@@ -190,14 +186,13 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
     wanted = keys_of_cells(study)
     added = wanted - stored - (set() if before is None else keys_of_cells(before))
     other = "" if before is None or before.name == study.name else before.name
-    if not stored or not (added or other):
-        return "", False
+    if not stored or not (added or other) or (not other and stored <= wanted):
+        return []
     text = f"adds {counted(len(added), 'cell')} to {len(stored):,} in {store.root}"
     if other:
         grown = f"{study.name} {text}, the run of {other}"
         text = grown if added else f"{store.root} is the run of another study, {other}"
-    is_slip = bool(other) or not stored <= wanted
-    return text + ": `out` gives a run of its own, `fresh` starts over" * is_slip, is_slip
+    return [f"{text}: `out` gives a run of its own, `fresh` starts over"]
 
 
 def cautions(study: Study) -> list[str]:

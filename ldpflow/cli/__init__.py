@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -185,14 +185,7 @@ def print_error(message: str, code: int) -> int:
     return code
 
 
-def print_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def print_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """Print a warning on one line; of other packages only warnings for users."""
     if issubclass(category, UserWarning):
         print_wrapped(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}")

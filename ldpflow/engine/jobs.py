@@ -96,7 +96,6 @@ def write_study(study: Study, folder: str) -> None:
 
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"
-SCHEMES = ("s3", "gs", "gcs", "abfs", "file")
 CHECK_SECONDS = 300.0  # until the cluster's side has looked: footers of a large run take a while
 POLL_SECONDS = 0.5
 ANSWER_SECONDS = 30.0  # for a connection and for each silence of the server; four times that for an answer
@@ -274,8 +273,6 @@ def probe_file(out: str) -> Iterator[tuple[str, ...]]:
     Only a look from both sides tells whether a folder of this machine is the head's too.
     """
     if "://" in out:
-        if urlsplit(out).scheme not in SCHEMES:
-            raise InputError("out", out, "a folder, or an address with " + ", ".join(SCHEMES))
         yield (out,)
         return
     folder = Path(out).absolute()

@@ -110,8 +110,7 @@ def test_a_run_that_takes_on_other_cells_or_another_study_is_named(tmp_path):
     assert sweep() == [] and sweep() == []
     assert sweep(n=10) == [f"adds 2 cells to 4 in {out}{ways}"] and cautions_of
     assert sweep(n=500) == []
-    grown = sweep(n=[10, 100, 500, 1000])
-    assert grown == [f"adds 2 cells to 6 in {out}"] and grown[0] in notes
+    assert sweep(n=[10, 100, 500, 1000]) == [] and notes == []
     assert sweep(n=20, name="other") == [f"other adds 2 cells to 8 in {out}, the run of mine{ways}"]
     assert f"{out} is the run of another study, other{ways}" in sweep(n=20)
 

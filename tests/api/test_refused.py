@@ -38,11 +38,7 @@ def refused(call, field, *said):
 @pytest.mark.parametrize(
     ("make", "field", "said"),
     [
-        (
-            lambda: lf.LdpSgd(0.6),
-            "algorithm",
-            "every setting by its name, as in LdpSgd(theta0=..., gamma=..., c=...)",
-        ),
+        (lambda: lf.LdpSgd(0.6), "algorithm", "by its name, as in LdpSgd(theta0=..., gamma=..., c=...)"),
         (lambda: lf.Oracle(1, 2), "method", "no settings"),
         (lambda: lf.Quantile(tau=2), "problem.tau", "a number in (0, 1)"),
         (lambda: lf.MixturePart(weight=-1), "MixturePart.weight", "a number in (0, 1e+06]"),
@@ -104,14 +100,13 @@ def test_a_table_that_is_a_setting_may_stand_beside_lists():
 
 
 def test_an_array_is_one_vector_and_a_matrix_an_axis():
-    vector, matrix = np.array([1.0, 2.0]), np.array([[1.0, 2.0], [0.0, 1.0]])
-    assert lf.QuantileRegression(coefficients=vector) == lf.QuantileRegression(coefficients=(1.0, 2.0))
-    laplace = lf.Laplace(epsilon=1.0)
-    axes = study(mechanism=laplace, problem=lf.QuantileRegression(coefficients=matrix))
-    assert axes.problem[0].axes["coefficients"] == ((1.0, 2.0), (0.0, 1.0))
-    assert axes == study(
-        mechanism=laplace, problem=lf.QuantileRegression(coefficients=[(1.0, 2.0), (0.0, 1.0)])
-    )
+    law, values = lf.QuantileRegression, ((1.0, 2.0), (0.0, 1.0))
+    assert law(coefficients=np.array(values[0])) == law(coefficients=values[0])
+    found = [
+        study(mechanism=lf.Laplace(epsilon=1.0), problem=law(coefficients=given))
+        for given in (np.array(values), [*values])
+    ]
+    assert found[0] == found[1] and found[0].problem[0].axes["coefficients"] == values
 
 
 @pytest.mark.parametrize(
