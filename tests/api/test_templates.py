@@ -47,14 +47,15 @@ def test_a_component_and_its_test_pass_as_written(kind, tmp_path):
         write_component(kind, f"first_{kind}", str(tmp_path))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "field"),
-    [("problem", "A b", "name"), ("problem", "quantile", "name"), ("thing", "mine", "kind")],
-)
-def test_refused(kind, name, field, tmp_path):
-    with pytest.raises(InputError) as caught:
-        write_component(kind, name, str(tmp_path))
-    assert caught.value.field == field
+def test_refused(tmp_path):
+    for kind, name, field in (
+        ("problem", "A b", "name"),
+        ("problem", "quantile", "name"),
+        ("thing", "x", "kind"),
+    ):
+        with pytest.raises(InputError) as caught:
+            write_component(kind, name, str(tmp_path))
+        assert caught.value.field == field
 
 
 WRONG = {
