@@ -58,7 +58,7 @@ FURTHER = {
 }
 
 
-COMMANDS = {words: command for words, command in EVERY.items() if not hasattr(command, "commands")}
+COMMANDS = {words: command for words, command in EVERY.items() if words}
 
 
 def arguments_of(words, run, key):

@@ -83,9 +83,7 @@ def test_what_is_no_component_of_its_group_is_named():
         assert refused.value.hint.endswith(words)
     with pytest.raises(lf.InputError, match="cauchy is 'student_t' with df = 1"):
         lf.Quantile(law="cauchy")
-    with pytest.raises(
-        lf.InputError, match=r"study is missing; expected one of a study .*`pilot` and `bounds`"
-    ):
+    with pytest.raises(lf.InputError, match=r"study is missing; .*`pilot` and `bounds`"):
         lf.plan()
 
 
@@ -206,25 +204,22 @@ def test_plain_readers_join_rows_and_settings_with_the_line_of_the_page(run):
 
 
 def test_what_a_run_offers(run, tmp_path):
-    assert run.trajectories().num_rows == 0
     compared = run.compare("method", baseline="oracle")
     few = run.compare("method", baseline="oracle", where="n == 1000", short=True)
     undefined = ["length_pairs", "undefined", "undefined_baseline"]
     measures = ["vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse"]
     assert few.column_names == ["epsilon", "tau", "n", "method", "beta", *measures, "pairs", *undefined]
-    assert few.num_rows == compared.num_rows / 2
+    assert few.num_rows == compared.num_rows / 2 and run.trajectories().num_rows == 0
     budgets = run.compare("epsilon", short=True)
     assert {*budgets["vs"].to_pylist()} == {"epsilon=0.5"} and {*few["vs"].to_pylist()} == {"oracle"}
     assert len(run.explain()["explanation"]) == run.summary().num_rows
     for row in run.explain(short=True).to_pylist():
         effects = [value or 0.0 for name, value in row.items() if name.endswith("_effect")]
         assert row["level"] + sum(effects) == pytest.approx(row["coverage"], abs=1e-12) and any(effects)
-    short = run.explain(short=True).column_names
     worst = run.explain(sort=["bias_effect", "-length_mean"])["bias_effect"].to_pylist()
     assert worst == sorted(worst)
-    assert len(short) < 27 and {"method", "length_effect", "length_effect_mcse", "level_state", "cause"} <= {
-        *short
-    }
+    wanted = {"method", "length_effect", "length_effect_mcse", "level_state", "cause"}
+    assert wanted <= {*run.explain(short=True).column_names}
     state, cause = run.summary(short=True)["level_state"][0].as_py(), run.explain()["cause"][0].as_py()
     chosen = run.summary(f"level_state == '{state}'")
     states = run.summary(short=True)["level_state"].to_pylist()

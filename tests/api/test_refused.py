@@ -64,25 +64,20 @@ def test_a_text_is_no_number_in_any_setting(value):
 
 
 def test_arrays_are_axes_in_every_setting():
-    tau = np.linspace(0.25, 0.75, 3)
     expected = study(problem=lf.Quantile(tau=[0.25, 0.5, 0.75]))
-    assert study(problem=lf.Quantile(tau=tau)) == expected == study().replace(tau=tau)
-    assert study().replace({"problem.tau": tau}) == expected
     many = study(n=[100, 200], methods=lf.BlockBootstrap(B=[100, 200], beta=0.75))
-    method = lf.BlockBootstrap(B=np.array([100, 200]), beta=np.float64(0.75))
-    assert study(n=np.array([100, 200]), methods=method) == many
-    assert study(n=range(100, 300, 100), methods=lf.BlockBootstrap(B=range(100, 300, 100))) == many
-    assert study(methods=method).replace(n=range(100, 300, 100)) == many
-    assert study(methods=method).replace(n=np.array([100, 200])) == many
+    for series in (np.array, pd.Series, pl.Series, lambda values: pa.chunked_array([values])):
+        tau, n = series([0.25, 0.5, 0.75]), series([100, 200])
+        assert study(problem=lf.Quantile(tau=tau, df=None)) == expected == study().replace(tau=tau)
+        method = lf.BlockBootstrap(B=n, beta=np.float64(0.75))
+        assert study(n=n, methods=method) == many == study(methods=method).replace(n=n)
+    n = range(100, 300, 100)
+    assert study(n=n, methods=lf.BlockBootstrap(B=n)) == many == study(methods=method).replace(n=n)
+    assert study().replace({"problem.tau": tau}) == expected
     assert lf.Quantile(tau=np.array(0.5)) == lf.Quantile(tau=0.5)
-    assert study(problem=lf.Quantile(tau=tau, df=None)) == expected
     given = {"replicates": np.int64(4), "seed": np.int32(1), "independent_n": np.bool_(True)}
     given |= {"level": np.float64(0.8), "trajectory": {"first": np.int64(20)}}
     assert study(**given) == study(seed=1, independent_n=True, level=0.8, trajectory={"first": 20})
-    for series in (pd.Series, pl.Series, lambda values: pa.chunked_array([values])):
-        tau, n = series([0.25, 0.5, 0.75]), series([100, 200])
-        assert study(problem=lf.Quantile(tau=tau)) == expected == study().replace(tau=tau)
-        assert study(n=n, methods=lf.BlockBootstrap(B=n)) == many
     assert lf.LdpSgd(theta0=[[1.0, 2.0], (3.0, 4.0)]).values["theta0"] == [[1.0, 2.0], (3.0, 4.0)]
 
 

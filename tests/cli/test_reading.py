@@ -188,8 +188,8 @@ def test_a_wide_table_has_a_place_for_every_value(by, names):
 
 
 def test_power(ldpflow, run_directory):
-    shown = ldpflow("summary", run_directory, "--null", "10")
-    assert "power" in shown.out and "1 ± 0" in shown.out
+    shown = ldpflow("summary", run_directory, "--null", "10").out
+    assert "power" in shown and "1 ± 0" in shown
 
 
 def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path, monkeypatch):
@@ -198,19 +198,13 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path, monkeypatch):
              "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
     assert ldpflow(*sweep).code == 0
     rows = json.loads(ldpflow("summary", tmp_path, "--best", "--format", "json").out)
-    assert [(row["epsilon"], row["c"], row["beta"], row["method"]) for row in rows] == [
-        (2.0, 2.0, 0.7, "BB"), (4.0, 2.0, 0.7, "BB")
-    ]  # fmt: skip
-    assert {row["candidates"] for row in rows} == {4} and {row["level_state"] for row in rows} <= {
-        "holds", "unclear", "fails"
-    }  # fmt: skip
-    shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000")
-    assert shown.code == 0 and "c=1000" in shown.out and "another seed" in joined(shown.out)
+    found = [(row["epsilon"], row["c"], row["beta"], row["method"], row["candidates"]) for row in rows]
+    assert found == [(2.0, 2.0, 0.7, "BB", 4), (4.0, 2.0, 0.7, "BB", 4)]
+    shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000").out
+    assert "c=1000" in shown and "another seed" in joined(shown)
     monkeypatch.setenv("COLUMNS", "80")
     head = ldpflow("summary", tmp_path, "--best").out.splitlines()[0].split()
     assert {"epsilon", "coverage", "state", "length"} <= {*head}
-    compared = ldpflow("compare", tmp_path, "--by", "c", "--baseline", "2", "--where", "method == 'BB'")
-    assert compared.code == 0 and "length ratio" in compared.out
 
 
 def test_sweep_to_a_target(ldpflow, tmp_path):
