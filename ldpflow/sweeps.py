@@ -139,7 +139,7 @@ def run_sweep(
     for text in warnings:
         (on_caution or partial(warn, kind=Caution))(text)
     passed = limits(options.max_time, options.max_memory)
-    shown = display(progress, continued)
+    shown = display(progress, continued, options.until_precise)
     with interpreter_open() as ending, interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
@@ -208,13 +208,13 @@ def cautions(study: Study) -> list[str]:
     return [*study.left_out(), *study.warnings(), *lines]
 
 
-def display(progress: bool | None, continued: bool) -> Any:
-    """Display of a sweep's events, or an empty one. ``continued``: whether there is a run, which is read."""
+def display(progress: bool | None, *facts: bool) -> Any:
+    """Display of a sweep's events, or an empty one. ``facts``: of :func:`ldpflow.cli.progress.reporter`."""
     if not (notebook_shell() if progress is None else progress):
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
 
-    return reporter(continued)
+    return reporter(*facts)
 
 
 def simulate(

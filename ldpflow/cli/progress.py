@@ -25,12 +25,13 @@ STARTING, STORED = "starting", "reading what is stored"
 
 
 @contextmanager
-def reporter(continued: bool = False) -> Iterator[Callable[[Any], None]]:
+def reporter(continued: bool = False, rounds: bool = False) -> Iterator[Callable[[Any], None]]:
     """Give a function that shows an event of the engine, while the context is open.
 
-    ``continued``: whether there is a run, which is read first.
+    ``continued``: whether there is a run, which is read first. ``rounds``: whether a target decides how many
+    replicates there are, so that more rounds may follow.
     """
-    console, state = Console(stderr=True), ProgressState(continued)
+    console, state = Console(stderr=True), ProgressState(continued, rounds)
     if notebook_shell():
         from IPython.display import HTML, display
 
@@ -78,7 +79,10 @@ def drawing(state: ProgressState, console: Console) -> Group:
 class ProgressState:
     """Progress of a running sweep, in words."""
 
-    def __init__(self, continued: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, continued: bool = False, rounds: bool = False, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.of_what = " of this round" if rounds else ""
         self.phase = STORED if continued else STARTING
         self.waits = False  # whether something else than batches took time
         self.base: tuple[int, float] | None = None  # steps and seconds of the first batch after that
@@ -122,7 +126,7 @@ class ProgressState:
             speed = (event.done_steps - steps) / (event.seconds - seconds)
             left = (event.total_steps - event.done_steps) / speed - (now - self.heard)
             words.append(f"{magnitude(speed)} steps/s")
-            words.append(f"{timedelta(seconds=int(max(left, 0.0)))} left")
+            words.append(f"{timedelta(seconds=int(max(left, 0.0)))} left{self.of_what}")
         words.append(f"{timedelta(seconds=int(now - self.started))} gone")
         if event.failed_batches:
             words.append(f"{counted(event.failed_batches, 'batch', 'es')} FAILED")

@@ -39,7 +39,7 @@ def test_bar_and_counts_fit_any_window(width):
 def test_time_goes_on_between_events():
     now = [0.0]
     assert ProgressState(clock=lambda: now[0]).counts() == "starting, 0:00:00"
-    state = ProgressState(True, clock=lambda: now[0])
+    state = ProgressState(True, rounds=True, clock=lambda: now[0])
     assert state.counts() == "reading what is stored, 0:00:00"
     state.take("starting Ray")
     assert state.counts() == "starting Ray, 0:00:00"
@@ -52,9 +52,11 @@ def test_time_goes_on_between_events():
     )
     now[0] = 64.0
     state.take(Progress(2, 4, 100, 200, 64.0, failed_batches=1))
-    assert state.counts() == ("50%, 2/4 batches, 25 steps/s, 0:00:04 left, 0:01:04 gone, 1 batch FAILED")
+    assert state.counts() == (
+        "50%, 2/4 batches, 25 steps/s, 0:00:04 left of this round, 0:01:04 gone, 1 batch FAILED"
+    )
     now[0] = 66.0
-    assert "0:00:02 left, 0:01:06 gone" in state.counts()
+    assert "0:00:02 left of this round, 0:01:06 gone" in state.counts()
     state.take("summarising the rows")
     assert state.counts().startswith("50%, summarising the rows, 2/4 batches, 0:01:06 gone")
 
