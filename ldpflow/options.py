@@ -53,8 +53,7 @@ def read_bytes(text: str) -> int:
 Rule = tuple[str, Callable[[Any], bool]]
 """Allowed values in words, and as a function."""
 
-COUNT = "a whole number above 0"
-WHOLE: Rule = COUNT, lambda x: isinstance(x, int) and x >= 1
+WHOLE: Rule = "a whole number above 0", lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
 LENGTH: Rule = "a number in [1e-100, 1e100]", lambda x: 1e-100 <= x <= 1e100  # its square is a double
 SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1

@@ -237,8 +237,6 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
     else:
         table = run.trajectories()
         trajectory_sheet(table).show()
-    if study.trajectory is not None:
-        typer.echo(f"trajectories in {run.out}/trajectories, summary in {run.out}/trajectories.parquet")
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
     counted = count_replicates(table, wanted)
     print_wrapped(f"{counted}; {computed}; rows in {run.out}", sys.stdout)
