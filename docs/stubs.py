@@ -25,10 +25,8 @@ a plug-in are not known here: a type checker needs ``# type: ignore[arg-type]`` 
 
 import os
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
-
-from ldpflow.engine.loop import Planned
 '''
 
 TAKING_OPTIONS = ("plan", "sweep")

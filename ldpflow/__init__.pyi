@@ -8,10 +8,8 @@ a plug-in are not known here: a type checker needs ``# type: ignore[arg-type]`` 
 
 import os
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
-
-from ldpflow.engine.loop import Planned
 from ldpflow.components.algorithms import Algorithm as Algorithm
 from ldpflow.components.algorithms.algorithm import DecayingSteps as DecayingSteps
 from ldpflow.components.intervals import IntervalMethod as IntervalMethod
@@ -41,7 +39,7 @@ Axis = _T | Sequence[_T] | _Array
 _Figure = Literal['coverage', 'explanation', 'zip', 'coverage-difference', 'length-ratio', 'length', 'relative-length', 'protocols', 'choice', 'bias', 'standard-error', 'paper', 'rates', 'risk', 'distance', 'excess-loss', 'loss', 'gradient-norm', 'gradient-error', 'clipped', 'threshold']
 
 def plan(study: Study | str | os.PathLike[str] | None = None, *, pilot: Any = None, column: str | None = None, count_column: str | None = None, missing: str | None = None, missing_value: float | Sequence[float] | None = None, jitter: float | None = None, transform: str | None = None, edges: Sequence[float] | None = None, bounds: Sequence[float] | None = None, tau: float | Sequence[float] | None = None, epsilon: float | Sequence[float] | None = None, n: float | Sequence[float] | None = None, level: float | Sequence[float] | None = None, length: float | None = None, half_width: float | Sequence[float] | None = None, response_rate: float | None = None, difference: float | None = None, power: float = 0.8, seed: int = 0, compare: bool = False, range: tuple[float, float] | None = None, scale_guess: float | None = None, rounds_max: int | None = None, bits_max: float | None = None, liars: float | None = None, answer_below: float | None = None, answer_above: float | None = None, answers: int | None = None, replicates: int | None = None) -> Plan: ...
-def sweep(study: Study | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, executor: Literal['auto', 'threads', 'ray', 'serial'] = 'auto', allow_failures: bool = False, progress: bool | None = None, on_plan: Callable[[list[Planned]], None] | None = None, on_engine: Callable[[str], None] | None = None, on_caution: Callable[[str], None] | None = None, address: str | None = None, num_cpus: int | None = None, nice: int | None = None, keep_ray: bool = False, fresh: bool = False, target_mcse: float | None = None, target_length: float | None = None, min_replicates: int | None = None, max_replicates: int | None = None, max_time: str | float | None = None, max_memory: str | float | None = None, max_in_flight: int | None = None, retries: int = 3, verbose: bool = False) -> Run: ...
+def sweep(study: Study | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, executor: Literal['auto', 'threads', 'ray', 'serial'] = 'auto', allow_failures: bool = False, progress: bool | None = None, address: str | None = None, num_cpus: int | None = None, nice: int | None = None, keep_ray: bool = False, fresh: bool = False, target_mcse: float | None = None, target_length: float | None = None, min_replicates: int | None = None, max_replicates: int | None = None, max_time: str | float | None = None, max_memory: str | float | None = None, max_in_flight: int | None = None, retries: int = 3, verbose: bool = False) -> Run: ...
 class LeastSquares(ldpflow.components.problems.least_squares.LeastSquares):
     def __init__(self, *, d: Axis[int] = 10, kappa: Axis[float] = 1.0, eigenvalues: Axis[tuple[float, ...] | None] = None, norm: Axis[float] = 1.0, coefficients: Axis[tuple[float, ...] | None] = None, sigma: Axis[float] = 1.0, design: Axis[Literal['normal', 'uniform', 'rademacher', 'laplace']] = 'normal', errors: Axis[Literal['normal', 'uniform', 'rademacher', 'laplace']] = 'normal', file: Axis[str | None] = None, target: Axis[str | None] = None, features: Axis[tuple[str, ...] | None] = None, sha256: Axis[str | None] = None) -> None: ...
 class LinearRegression(ldpflow.components.problems.linear_regression.LinearRegression):

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
-from functools import wraps
 from inspect import Parameter, signature
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from ldpflow.errors import AGAIN, InputError
 
@@ -54,8 +53,7 @@ def read_bytes(text: str) -> int:
 Rule = tuple[str, Callable[[Any], bool]]
 """Allowed values in words, and as a function."""
 
-COUNT = "a whole number above 0"
-WHOLE: Rule = COUNT, lambda x: isinstance(x, int) and x >= 1
+WHOLE: Rule = "a whole number above 0", lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
 LENGTH: Rule = "a number in [1e-100, 1e100]", lambda x: 1e-100 <= x <= 1e100  # its square is a double
 SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
@@ -202,31 +200,13 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
 
 def make_options(function: Callable[..., Any], kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
     """Options of a kind, of which a function gives its ``own``; a name that it does not have is refused."""
-    refuse_unknown([*signature(function).parameters], given)
-    return kind(**given, **own)
-
-
-def refuse_unknown(names: Sequence[str], given: Mapping[str, Any]) -> None:
     from ldpflow.settings import closest
 
+    names = [*signature(function).parameters]
     for name, value in given.items():
         if name not in names:
-            hint = closest(name, names)
-            if not hint and "where" in names:
-                hint = f'Rows are chosen by a condition: where="{name} == {value!r}".'
-            raise InputError(name, value, f"one of {', '.join(names)}", hint)
-
-
-def known_arguments(function: Function) -> Function:
-    """Let a method refuse arguments that it does not have with the names of those that it has."""
-    names = [*signature(function).parameters][1:]
-
-    @wraps(function)
-    def call(*values: Any, **given: Any) -> Any:
-        refuse_unknown(names, given)
-        return function(*values, **given)
-
-    return cast(Function, call)
+            raise InputError(name, value, f"one of {', '.join(names)}", closest(name, names))
+    return kind(**given, **own)
 
 
 MOST_USERS = 10**12

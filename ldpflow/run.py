@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from inspect import isfunction
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.columns import counted, round_text, short, with_error
+from ldpflow.columns import counted
 from ldpflow.errors import InputError, require_extra
-from ldpflow.options import known_arguments
 from ldpflow.settings import check_type, closest
 
 if TYPE_CHECKING:
@@ -73,28 +71,20 @@ def open_run(out: str | os.PathLike[str]) -> Run:
 
 
 def nearest_run(place: Path) -> str:
-    """Hint with the runs inside a place that is no run, the run that it lies in, or the nearest name."""
-    if inside := [str(run) for run in runs_in(place)]:
-        more = ", ..." if len(inside) > MOST_RUNS else ""
-        return f"The runs in it: {', '.join(inside[:MOST_RUNS])}{more}."
-    for likely in (*place.parents, "runs" / place):
-        if is_run(likely):
-            return f"Did you mean '{likely}'?"
-    others = {str(run): None for run in (*runs_in(place.parent), *runs_in(Path("runs")))}
-    return closest(place, others)
+    """Hint with the runs inside a place that is no run, or with the nearest name."""
+    if inside := runs_in(place):
+        return f"The runs in it: {', '.join(inside[:MOST_RUNS])}."
+    return closest(place, [*runs_in(place.parent), *runs_in(Path("runs"))])
 
 
-def runs_in(folder: Path) -> list[Path]:
-    return sorted(filter(is_run, islice(folder.glob("*"), MOST_NAMES)))
-
-
-def is_run(place: Path) -> bool:
+def runs_in(folder: Path) -> list[str]:
     from ldpflow.store.run_store import RunStore
 
     try:
-        return place.is_dir() and RunStore(place).holds_run()
+        places = [place for place in islice(folder.glob("*"), MOST_NAMES) if place.is_dir()]
+        return sorted(str(place) for place in places if RunStore(place).holds_run())
     except (OSError, InputError):
-        return False
+        return []
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,11 +106,6 @@ class Replay:
             return f"Replay: {self.computed.num_rows:,} rows computed, none stored"
         verdict = "equal, bit for bit" if self.equal else "DIFFERENT"
         return f"Replay: {self.computed.num_rows:,} rows, {verdict}"
-
-
-def exact_text(value: Any) -> str:
-    """Text of a value. Floats by ``repr``: equal bits, including NaN, have equal texts."""
-    return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
 @dataclass(frozen=True, repr=False)
@@ -414,7 +399,6 @@ class Run:
         height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
-        subtitle: bool = True,
     ) -> ChartType:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
@@ -438,8 +422,6 @@ class Run:
             Method that the paired figures compare with. Default: chosen by the results.
         title : str, optional
             In the place of the figure's own.
-        subtitle : bool
-            Whether to draw the lines below the title: constants, the marks, ``where``, and what is left out.
 
         Returns
         -------
@@ -471,7 +453,7 @@ class Run:
 
         results = results.with_baseline(baseline)
         chart = figures[figure].chart(results, x, where or "", rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where, width, subtitle), width, height))
+        return draw_offline(resize(entitle(chart, title, where, width), width, height))
 
     def report(
         self,
@@ -555,54 +537,27 @@ class Run:
         head = [repr(self)]
         try:
             summary = self.summary()
-            sheet = summary_sheet(summary) if summary.num_rows else trajectory_sheet(self.trajectories())
+            sheet = summary_sheet(summary, "run.summary()")
+            if summary.num_rows == 0:
+                sheet = trajectory_sheet(self.trajectories())
         except InputError as error:
             return html_of([*head, str(error)])
-        rows, columns = sheet.rows, [*sheet.settings, *sheet.results]
-        if len(rows) <= MOST_ROWS or sheet.rank is None:
-            return html_of(head, (columns, rows[:MOST_ROWS]), [*sheet.below(), *stored_notes(self.store)])
-        worst = sorted(rows, key=sheet.rank)[:WORST]
-        notes = [f"{WORST} of {len(rows):,} rows, the worst; all: run.summary()"]
-        notes += [*sheet.below(sheet.legend), *stored_notes(self.store)]
-        return html_of(head, (list(map(plain, sheet.methods[0])), sheet.methods), (columns, worst), notes)
-
-
-for name, method in list(vars(Run).items()):
-    if isfunction(method) and not name.startswith("_") and name != "rows":  # which takes any column
-        setattr(Run, name, known_arguments(method))
+        columns, notes = [*sheet.settings, *sheet.results], stored_notes(self.store)
+        if len(sheet.rows) <= MOST_ROWS or not sheet.methods:
+            return html_of(head, (columns, sheet.rows[:MOST_ROWS]), [*sheet.below(), *notes])
+        worst, line = sheet.choose(WORST)
+        methods = list(map(plain, sheet.methods[0])), sheet.methods
+        return html_of(head, methods, (columns, worst), [line, *sheet.below(sheet.legend), *notes])
 
 
 def table_html(table: pa.Table) -> str:
-    """The first rows of an Arrow table for notebooks. Of many columns, those with one value stand above."""
-    from ldpflow.cli.tables import MOST_ROWS
+    """The first rows of an Arrow table for notebooks."""
+    from ldpflow.cli.tables import MOST_ROWS, plain
 
     rows = table.slice(0, MOST_ROWS).to_pylist()
-    columns = list(map(column_of, dict.fromkeys(table.column_names)))
-    texts = {name: {text(row) for row in rows} for name, text in columns}
-    shared = [f"{name} = {min(found)}" for name, found in texts.items() if len(found) == 1 and found != {"-"}]
-    varying = [column for column in columns if len(texts[column[0]]) > 1]
-    head = [f"Rows: {table.num_rows:,}, columns: {table.num_columns}"]
-    head[0] += f". The first {len(rows)} rows:" if len(rows) < table.num_rows else ""
-    if len(columns) <= 10:  # as many were asked for
-        return html_of(head, (columns, rows))
-    if len(rows) > 1 and shared and varying:
-        return html_of([*head, f"In these rows: {'; '.join(shared)}."], (varying, rows))
-    return html_of(head, ([column for column in columns if texts[column[0]] != {"-"}], rows))
-
-
-def column_of(name: str) -> Shown:
-    """Column for notebooks: a value with an MCSE, and the MCSE, to the second digit of the MCSE."""
-    error = f"{name.removesuffix('_mean')}_mcse"
-
-    def text(row: dict[str, Any]) -> str:
-        value, mcse = row[name], row.get(error)
-        if isinstance(value, float) and name.endswith("_mcse"):
-            return round_text(value, 2)
-        if not (isinstance(value, float) and isinstance(mcse, float)):
-            return short(value)
-        return with_error(0.0 if mcse == 0 and abs(value) < 1e-12 else value, mcse).split(" ")[0]
-
-    return name, text
+    first = f". The first {len(rows)} rows:" if len(rows) < table.num_rows else ""
+    head = f"Rows: {table.num_rows:,}, columns: {table.num_columns}{first}"
+    return html_of([head], (list(map(plain, dict.fromkeys(table.column_names))), rows))
 
 
 def notebook_shell() -> Any:
@@ -615,9 +570,6 @@ def show_tables() -> None:
     """Let a notebook show Arrow tables as tables: they have no HTML of their own."""
     if shell := notebook_shell():
         html = shell.display_formatter.formatters["text/html"]
-        html.for_type_by_name(
-            "ldpflow.results.published", "Comparison", lambda c: html_of([repr(c)]) + table_html(c.as_table())
-        )
         html.for_type_by_name("pyarrow.lib", "Table", table_html)
 
 

@@ -35,9 +35,6 @@ def sweep(
     executor: Literal["auto", "threads", "ray", "serial"] = "auto",
     allow_failures: bool = False,
     progress: bool | None = None,
-    on_plan: Callable[[list[Planned]], None] | None = None,
-    on_engine: Callable[[str], None] | None = None,
-    on_caution: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Run:
     """Compute the missing replicates of a study and its summary.
@@ -60,15 +57,6 @@ def sweep(
         Return a run even if batches failed. They are listed in ``run.result.failed_batches``.
     progress : bool, optional
         Show a live display. Default: in a notebook.
-    on_plan : callable, optional
-        Called once, before the first batch, with the stored and the missing replicates.
-    on_engine : callable, optional
-        Called with a line on the cells that a larger study adds to a run, and with one on the choice of
-        ``auto`` and its reason.
-    on_caution : callable, optional
-        Called before the first batch, with each line about a broken assumption of a method, paths that do
-        not arrive, or a run that holds other cells or another study. Default: one warning
-        :class:`ldpflow.Caution` per line.
 
     Returns
     -------
@@ -85,6 +73,12 @@ def sweep(
         As :class:`SweepInterrupted`, after an orderly stop. Finished rows are kept. A batch in compiled
         code continues in its thread, and the interpreter waits for it.
 
+    Warns
+    -----
+    Caution
+        Before the first batch, a line for each broken assumption of a method, paths that do not arrive, or a
+        run that holds other cells or another study.
+
     Examples
     --------
     >>> study = lf.Study(
@@ -98,7 +92,7 @@ def sweep(
     if executor not in ENGINES:
         raise InputError("executor", executor, f"one of {', '.join(ENGINES)}", closest(executor, ENGINES))
     given = make_options(sweep, SweepOptions, options, engine=executor)
-    run = run_sweep(study, out, given, progress, on_plan, on_engine, on_caution)
+    run = run_sweep(study, out, given, progress)
     assert run.result is not None
     if run.result.failed_batches and not allow_failures:
         raise SweepFailed(run.result)
@@ -114,7 +108,11 @@ def run_sweep(
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
 ) -> Run:
-    """Run a sweep with checked options, and return a run even if batches failed."""
+    """Run a sweep with checked options, and return a run even if batches failed.
+
+    ``on_engine`` takes lines on the choice of ``auto``, ``on_caution`` those about the study and the run,
+    which are warnings :class:`ldpflow.Caution` by default.
+    """
     from ldpflow.engine.loop import interpreter_open, interrupts, limits
     from ldpflow.engine.precision import Precision
     from ldpflow.engine.run import run_study, stored_parts
@@ -137,15 +135,11 @@ def run_sweep(
         store.check_place()
         if continued := not options.fresh and store.holds_run():
             parts, _ = stored_parts(store, chosen)  # refuses another study before it warns of this one
-            text, is_slip = describe_growth(store, chosen, parts)
-            if is_slip:
-                warnings.insert(0, text)
-            elif text and on_engine is not None:
-                on_engine(text)
+            warnings = [*describe_growth(store, chosen, parts), *warnings]
     for text in warnings:
         (on_caution or partial(warn, kind=Caution))(text)
     passed = limits(options.max_time, options.max_memory)
-    shown = display(progress, chosen, options.until_precise, continued)
+    shown = display(progress, continued, options.until_precise)
     with interpreter_open() as ending, interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
@@ -164,25 +158,22 @@ def run_sweep(
     return run
 
 
-def keys_of_cells(study: Study) -> dict[tuple[str, str], dict[str, Any]]:
-    """Settings of each cell of a study, by path and cell id."""
+def keys_of_cells(study: Study) -> set[tuple[str, str]]:
+    """Path and cell id of each cell of a study."""
     from ldpflow.store.schema import cell_id
 
     return {
-        (f"p{plan.simulator.key}", cell_id(cell.columns())): plan.simulator.columns() | cell.columns()
-        for plan in study.plans()
-        for cell in plan.cells
+        (f"p{plan.simulator.key}", cell_id(cell.columns())) for plan in study.plans() for cell in plan.cells
     }
 
 
-def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tuple[str, bool]:
-    """A line on what the study adds to a run, or "", and whether it may be a slip.
+def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> list[str]:
+    """A line if what the study adds to a run may be a slip.
 
-    It may be a slip if the study has another name, or adds cells and lacks stored ones. Cells that the run's
-    last study had already are not new: an interrupted sweep continues. The line names settings that this
-    study did not have.
+    It may be one if the study has another name, or adds cells and lacks stored ones. Cells that the run's
+    last study had already are not new: an interrupted sweep continues.
     """
-    from ldpflow.columns import counted, short
+    from ldpflow.columns import counted
     from ldpflow.store.schema import cell_id
     from ldpflow.study.stored import stored_study
 
@@ -192,25 +183,16 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> tup
         before = stored_study(store)
     except InputError:  # the sweep writes the file again
         before = None
-    known = {} if before is None else keys_of_cells(before)
     wanted = keys_of_cells(study)
-    added = [settings for key, settings in wanted.items() if key not in stored and key not in known]
+    added = wanted - stored - (set() if before is None else keys_of_cells(before))
     other = "" if before is None or before.name == study.name else before.name
-    if not stored or not (added or other):
-        return "", False
-    new = []
-    for name in dict.fromkeys(name for settings in added if known for name in settings):
-        had = {short(settings.get(name)) for settings in known.values()}
-        found = [v for v in dict.fromkeys(short(settings.get(name)) for settings in added) if v not in had]
-        if found:
-            new.append(f"{name} = {', '.join(found[:3])}" + ", ..." * (len(found) > 3))
-    which = f" ({'; '.join(new[:3])})" if new else ""
-    text = f"adds {counted(len(added), 'cell')}{which} to {len(stored):,} in {store.root}"
+    if not stored or not (added or other) or (not other and stored <= wanted):
+        return []
+    text = f"adds {counted(len(added), 'cell')} to {len(stored):,} in {store.root}"
     if other:
         grown = f"{study.name} {text}, the run of {other}"
         text = grown if added else f"{store.root} is the run of another study, {other}"
-    is_slip = bool(other) or not stored <= wanted.keys()
-    return text + ": `out` gives a run of its own, `fresh` starts over" * is_slip, is_slip
+    return [f"{text}: `out` gives a run of its own, `fresh` starts over"]
 
 
 def cautions(study: Study) -> list[str]:
@@ -226,14 +208,13 @@ def cautions(study: Study) -> list[str]:
     return [*study.left_out(), *study.warnings(), *lines]
 
 
-def display(progress: bool | None, study: Study, until_precise: bool, continued: bool) -> Any:
-    """Display of a sweep's events, or an empty one. ``continued``: whether there is a run, which is read."""
+def display(progress: bool | None, *facts: bool) -> Any:
+    """Display of a sweep's events, or an empty one. ``facts``: of :func:`ldpflow.cli.progress.reporter`."""
     if not (notebook_shell() if progress is None else progress):
         return nullcontext(lambda event: None)
     from ldpflow.cli.progress import reporter
 
-    paths = {f"p{simulator.key}": simulator.columns() for simulator in study.simulators()}
-    return reporter(None if until_precise else study.replicates, paths, continued)
+    return reporter(*facts)
 
 
 def simulate(

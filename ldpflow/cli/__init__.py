@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import Annotated, NoReturn, TextIO
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -22,7 +22,7 @@ from ldpflow.cli.flags import Commands, FlagCommand, print_wrapped, with_plugins
 from ldpflow.cli.plan import plan
 from ldpflow.cli.practice import analyse, audit, privacy, transcript
 from ldpflow.cli.results import cite, compare, explain, export, plot, report, summary, trace, verify
-from ldpflow.cli.submit import jobs, submit
+from ldpflow.cli.submit import submit
 from ldpflow.cli.sweep import check, replay, sweep
 from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit, plain_text
 
@@ -86,7 +86,6 @@ for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         taking = command if name in WITHOUT_PLUGINS else with_plugins(command)
         app.command(name, cls=FlagCommand, rich_help_panel=panel)(taking)
-app.add_typer(jobs, name="jobs", rich_help_panel="Clusters")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -126,9 +125,7 @@ def check_limit(arguments: Sequence[str]) -> None:
 
 
 def check_words(arguments: Sequence[str]) -> None:
-    """Refuse ``run``, which people type for sweep, and a second condition, which would replace the first."""
-    if arguments[:1] == ["run"]:
-        raise InputError("command", "run", "a command of ldpflow --help", "ldpflow sweep STUDY runs a study.")
+    """Refuse a second condition, which would replace the first."""
     count = sum(word == "--where" or word.startswith("--where=") for word in arguments)
     if count > 1:
         raise InputError("where", f"{count} conditions", "one condition", "Join them: --where 'A and B'.")
@@ -173,8 +170,6 @@ def report_error(error: Exception) -> int:
         return print_error(f"not enough memory ({str(error) or 'for this process'}): {limit}", 2)
     if isinstance(error, InputError):
         return print_error(str(error), 2)
-    if "No such file" in str(error) and not directory_exists():
-        return print_error("the current directory is gone: change to another one", 2)
     if isinstance(error, LdpflowError):
         return print_error(str(error), 1)
     if not isinstance(error, OSError):
@@ -184,28 +179,13 @@ def report_error(error: Exception) -> int:
     return print_error(f"the system refused: {error}", 2)
 
 
-def directory_exists() -> bool:
-    """Whether the current directory still has a name; ``os.path.exists(".")`` is true without."""
-    try:
-        return bool(os.getcwd())
-    except OSError:
-        return False
-
-
 def print_error(message: str, code: int) -> int:
     """Print a message without what a terminal would obey, and return the exit code."""
     print_wrapped(f"ldpflow: {plain_text(message)}")
     return code
 
 
-def print_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
+def print_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
     """Print a warning on one line; of other packages only warnings for users."""
     if issubclass(category, UserWarning):
         print_wrapped(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}")

@@ -36,12 +36,6 @@ def catalogue(
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
-    if what == "TR3":  # as plans name it
-        from ldpflow.practice.planning.method import RECOMMENDED
-
-        settings = ", ".join(f"{name} = {value!r}" for name, value in RECOMMENDED[what].items())
-        typer.echo(f"{what} is TR with {settings}.\n")
-        what = "TR"
     kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
     studies = bundled_studies()
     known = ["studies", *studies, *TITLES, *(f"{group}s" for group in TITLES), *kinds]

@@ -20,7 +20,7 @@ from typing import Annotated, Any, TextIO
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from ldpflow.errors import InputError, LdpflowError, MissingExtra, plain_text
+from ldpflow.errors import InputError, MissingExtra, plain_text
 
 METHODS = "(every interval method)"
 """Stands in a help text for the names of the interval methods, which are loaded when it is shown."""
@@ -71,24 +71,12 @@ StudyName = Annotated[
 Run = Annotated[str, typer.Argument(metavar="RUN", help="Run directory, e.g. runs/quickstart.")]
 
 
-def complete_path(ctx: typer.Context, incomplete: str) -> list[str]:
-    from ldpflow.store.run_store import RunStore
-
-    try:
-        datasets = RunStore(ctx.params["run"]).datasets()
-        keys = {f"p{key}" for dataset in datasets for key in dataset.path_keys()}
-    except (LdpflowError, KeyError, TypeError, OSError):
-        return []
-    return sorted(key for key in keys if key.startswith(incomplete))
-
-
 PathKey = Annotated[
     str | None,
     typer.Option(
         "--path",
         help="Key of the path, or its first digits. Without it a run of several paths lists them.",
         show_default=False,
-        autocompletion=complete_path,
     ),
 ]
 Axis = list[str] | None
@@ -154,7 +142,7 @@ class FlagCommand(TyperCommand):
         except MissingExtra:
             raise
         except InputError as error:
-            raise name_flags(absent_run(error, ctx) or error, ctx) from error
+            raise name_flags(error, ctx) from error
 
 
 class Commands(TyperGroup):
@@ -195,20 +183,6 @@ def one_message(context: Any = None) -> Iterator[None]:
             hint = several_values("--epsilon", ["0.5", "1"])
         print_wrapped(f"ldpflow: {plain_text(text)} {hint}")
         raise typer.Exit(2) from None
-
-
-def absent_run(error: InputError, context: typer.Context) -> InputError | None:
-    """The error that there is no run, if that is why a command failed."""
-    from ldpflow.run import open_run
-
-    run = context.params.get("run")
-    if error.field not in ("run", "path") or run is None or run.endswith(".toml"):
-        return None
-    try:
-        open_run(run)
-    except LdpflowError as absent:
-        return absent if isinstance(absent, InputError) else None
-    return None
 
 
 def several_values(flag: str, values: Iterable[str]) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from functools import partial
 from html import escape
 from typing import Any
@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ldpflow.columns import counted, distinguishing_columns, short
+from ldpflow.columns import counted
 from ldpflow.run import notebook_shell
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -25,18 +25,13 @@ STARTING, STORED = "starting", "reading what is stored"
 
 
 @contextmanager
-def reporter(
-    replicates: int | None = None,
-    paths: Mapping[str, Mapping[str, Any]] | None = None,
-    continued: bool = False,
-) -> Iterator[Callable[[Any], None]]:
+def reporter(continued: bool = False, rounds: bool = False) -> Iterator[Callable[[Any], None]]:
     """Give a function that shows an event of the engine, while the context is open.
 
-    ``replicates`` that the study wants of every path, the stored ones included. ``paths``: settings by path.
-    ``continued``: whether there is a run, which is read first.
+    ``continued``: whether there is a run, which is read first. ``rounds``: whether a target decides how many
+    replicates there are, so that more rounds may follow.
     """
-    console = Console(stderr=True)
-    state = ProgressState(replicates, paths, continued)
+    console, state = Console(stderr=True), ProgressState(continued, rounds)
     if notebook_shell():
         from IPython.display import HTML, display
 
@@ -73,29 +68,21 @@ def update_every(seconds: float, state: ProgressState, draw: Callable[[], None])
 
 
 def drawing(state: ProgressState, console: Console) -> Group:
-    """A bar, the counts and, where it fits, the least precise cell, as they are now."""
-    lines = [Text(state.counts(), no_wrap=True, overflow="ellipsis")]
-    if 0 < len(state.least_precise) <= console.width:
-        lines.append(Text(state.least_precise, no_wrap=True))
+    """A bar and the counts, as they are now."""
+    counts = Text(state.counts(), no_wrap=True, overflow="ellipsis")
     if state.event is None:
-        return Group(*lines)
+        return Group(counts)
     bar = ProgressBar(1.0, state.share, width=min(console.width - 2, 80))
-    return Group(Padding(bar, expand=False), *lines)
+    return Group(Padding(bar, expand=False), counts)
 
 
 class ProgressState:
-    """Progress of a running sweep, in words; arguments as of :func:`reporter`."""
+    """Progress of a running sweep, in words."""
 
     def __init__(
-        self,
-        replicates: int | None = None,
-        paths: Mapping[str, Mapping[str, Any]] | None = None,
-        continued: bool = False,
-        clock: Callable[[], float] = time.monotonic,
+        self, continued: bool = False, rounds: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.replicates = replicates
-        self.paths = paths or {}
-        self.path_names = distinguishing_settings(list(self.paths.values()))
+        self.of_what = " of this round" if rounds else ""
         self.phase = STORED if continued else STARTING
         self.waits = False  # whether something else than batches took time
         self.base: tuple[int, float] | None = None  # steps and seconds of the first batch after that
@@ -103,9 +90,6 @@ class ProgressState:
         self.started = clock()
         self.event: Any = None
         self.heard = self.started
-        self.least_precise = ""
-        self.done = 0
-        self.failed_rows = 0
 
     @property
     def share(self) -> float:
@@ -123,74 +107,30 @@ class ProgressState:
         self.heard = self.clock()
         if self.phase in (STARTING, STORED):
             self.phase = ""
-        if event.statistics is not None and event.statistics.num_rows:
-            self.read(event.statistics)
-
-    def read(self, statistics: Any) -> None:
-        import numpy as np
-
-        columns = {name: statistics[name].to_numpy() for name in ("replicates", "failures", "covered")}
-        finished = columns["replicates"] - columns["failures"]
-        # 0 and 1 have no estimated error: half a miss more or less keeps few replicates uncertain.
-        nudged = (columns["covered"] + 0.5) / (finished + 1.0)
-        error = np.sqrt(nudged * (1.0 - nudged) / np.maximum(finished, 1))
-        error[finished == 0] = 0.0  # undefined there: more replicates will not help
-        worst = int(np.argmax(error))
-        if finished[worst]:
-            keys = [name for name in statistics.column_names if name not in {"path", *columns}]
-            several = [name for name in keys if len(statistics[name].drop_null().unique()) > 1]
-            (cell,) = statistics.slice(worst, 1).to_pylist()
-            values = dict(self.paths.get(cell["path"], {})) | {name: cell[name] for name in several}
-            keys = [*self.path_names, *several]
-            settings = ", ".join(f"{name} {short(values.get(name))}" for name in keys)
-            coverage = columns["covered"][worst] / finished[worst]
-            self.least_precise = f"least precise: {settings}: {coverage:.3f} ± {error[worst]:.3f}"
-        self.failed_rows = int(columns["failures"].sum())
-        by_path: dict[str, int] = {}
-        paths = statistics["path"].to_pylist()
-        for path, count in zip(paths, columns["replicates"].tolist(), strict=True):
-            by_path[path] = max(by_path.get(path, 0), count)
-        # A run may hold other paths, and more replicates, than this study wants.
-        most = math.inf if self.replicates is None else self.replicates
-        own = [count for path, count in by_path.items() if not self.paths or path in self.paths]
-        self.done = int(sum(min(count, most) for count in own))
 
     def html(self) -> str:
         bar = f'<progress value="{self.share:.4f}" max="1" style="width: 30em"></progress>'
         return f"{bar}<br>{escape(self.counts())}"
 
     def counts(self) -> str:
-        """One line: share done, replicates, speed, time left, failures."""
+        """One line: share done, batches, speed, time left, failures."""
         now = self.clock()
         if self.event is None:
-            return f"{self.phase or 'the first batches run'}, {clock_time(now - self.started)}"
+            return f"{self.phase or 'the first batches run'}, {timedelta(seconds=int(now - self.started))}"
         event = self.event
         words = [f"{self.share:.0%}", *([self.phase] if self.phase else [])]  # first: a line may be cut
-        if self.done and self.replicates and self.paths:
-            words.append(f"{self.done:,}/{self.replicates * len(self.paths):,} replicates")
-        elif self.done and not self.replicates:
-            words.append(f"{self.done:,} replicates")
-        else:
-            words.append(f"{event.done_batches}/{event.total_batches} batches")
+        words.append(f"{event.done_batches}/{event.total_batches} batches")
         # A rate that counted the start of Ray or a compilation would promise hours.
         steps, seconds = self.base or (event.done_steps, event.seconds)
         if event.seconds > seconds and event.done_steps > steps:
             speed = (event.done_steps - steps) / (event.seconds - seconds)
             left = (event.total_steps - event.done_steps) / speed - (now - self.heard)
             words.append(f"{magnitude(speed)} steps/s")
-            words.append(f"{clock_time(max(left, 0.0))} left")
-        words.append(f"{clock_time(now - self.started)} gone")
+            words.append(f"{timedelta(seconds=int(max(left, 0.0)))} left{self.of_what}")
+        words.append(f"{timedelta(seconds=int(now - self.started))} gone")
         if event.failed_batches:
             words.append(f"{counted(event.failed_batches, 'batch', 'es')} FAILED")
-        words.append(f"{self.failed_rows:,} intervals failed")
         return ", ".join(words)
-
-
-def distinguishing_settings(paths: Sequence[Mapping[str, Any]]) -> list[str]:
-    names = dict.fromkeys(name for path in paths for name in path)
-    following = ("dimension", "privacy_notion", "privacy_unit", "neighbouring")
-    ordered = sorted(names, key=lambda name: name in following)
-    return distinguishing_columns(ordered, paths)
 
 
 def magnitude(value: float) -> str:
@@ -199,13 +139,3 @@ def magnitude(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g}{letter}"
     return f"{value:.0f}"
-
-
-def clock_time(seconds: float) -> str:
-    """Seconds as 12s, 3:05 or 1:02:03."""
-    whole = int(seconds)
-    minutes, rest = divmod(whole, 60)
-    hours, minutes = divmod(minutes, 60)
-    if hours:
-        return f"{hours}:{minutes:02}:{rest:02}"
-    return f"{minutes}:{rest:02}" if minutes else f"{whole}s"

@@ -362,10 +362,7 @@ def export(
     from ldpflow.run import open_run
 
     export_duckdb(open_run(run).results, output, replace=force)
-    typer.echo(
-        f"{output}: tables summary, stored_replicates, paths, trajectories, trajectory_summary, sessions; "
-        "views replicates, coverage, best, best_beta, lost, running_coverage"
-    )
+    typer.echo(output)
 
 
 def cite(
@@ -527,7 +524,6 @@ def plot(
     height: Annotated[str | None, flag("Of the whole figure.", "X")] = None,
     baseline: Baseline = None,
     title: Annotated[str | None, flag("In the place of the figure's own title.", "TEXT")] = None,
-    no_subtitle: Annotated[bool, flag("No lines below the title.", name="--no-subtitle")] = False,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -536,7 +532,7 @@ def plot(
     ldpflow plot runs/mine coverage --rows law --cols tau --width 170mm -o coverage.pdf
     """
     require_extra("report", "altair", "vl_convert")
-    from ldpflow.report.charts import UNITS, drawn_size, save, suffix_of
+    from ldpflow.report.charts import save, suffix_of
     from ldpflow.run import open_run
 
     if output is None:
@@ -547,11 +543,8 @@ def plot(
     named: Any = figure  # which plot checks
     chart = open_run(run).plot(
         named, x, where, **places, width=width, height=height, baseline=baseline, title=title,
-        subtitle=not no_subtitle,
     )  # fmt: skip
     save(chart, output)
-    if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 200:
-        typer.echo(f"The figure is {high:.0f} mm high, a sheet of A4 297 mm; --height sets it.", err=True)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)
     typer.echo(output)

@@ -379,7 +379,7 @@ def explanation_sheet(
     table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
 ) -> Sheet:
     """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
-    from ldpflow.results.decomposition import MAIN, SINGLE, SMALL, error_text  # loads SciPy
+    from ldpflow.results.decomposition import SINGLE, SMALL, error_text  # loads SciPy
 
     rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
     names = table.column_names[1 : table.column_names.index("length_effect")]
@@ -422,8 +422,6 @@ def explanation_sheet(
         reading.append(f"{start[0].upper()}{start[1:]} + effects + rest = {of}, rounded so that it adds up.")
     if any(part + TERM not in row for row in rows for part in parts):
         reading.append(f"A dash: within two MCSE or {SMALL}, in the rest.")
-    if any(row["cause"] == MAIN["none"] and row["clear_effects"] for row in rows):
-        reading.append(f"'{MAIN['none']}' is about coverage, in which effects may cancel.")
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]

@@ -31,8 +31,6 @@ from ldpflow.errors import InputError, SweepInterrupted, distinct_failures
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import Planned, RunResult
@@ -75,9 +73,6 @@ OPTIONS = {
 }
 """Options of a sweep that have a flag: panel of the help and placeholder."""
 
-PLAN_LINES = 12
-"""Paths that the plan of a continued run lists."""
-
 
 def flag_parameters() -> Iterator[Parameter]:
     """Flags of the axes and of the options, with the help, bounds and defaults that are declared there."""
@@ -111,10 +106,6 @@ def sweep(
             panel=WHERE,
         ),
     ] = None,
-    max_failed: Annotated[
-        float | None,
-        flag("Exit with 1 if a larger share of rows failed.", "X", shown="no limit", panel=LIMITS),
-    ] = None,
     dry_run: Annotated[
         bool, flag("Print the expected time and run nothing.", name="--dry-run", panel=SHOWN)
     ] = False,
@@ -128,12 +119,7 @@ def sweep(
     """
     from ldpflow.study import load_study
 
-    if max_failed is not None and not 0 <= max_failed <= 1:
-        raise InputError("max_failed", max_failed, "a share in [0, 1]")
     design = {name: flags[name] for name in AXES}
-    for name, values in design.items():
-        if isinstance(values, list) and len({*values}) < len(values):
-            print_caution(f"--{name} {' '.join(values)}: a value that is given twice counts once")
     changes = {name: v[0] if len(v) == 1 else v for name, v in parse_settings(settings).items()}
     chosen = load_study(study).replace(changes).replace(design)
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
@@ -153,11 +139,6 @@ def sweep(
     print_troubles(result, options.again)
     if run is None:
         raise typer.Exit(130)
-    if max_failed is not None and result.failed_share > max_failed:
-        typer.echo(
-            f"{result.failures:,} rows failed, a share of {result.failed_share:.3g} > {max_failed}", err=True
-        )
-        raise typer.Exit(1)
     if result.failed_batches:
         raise typer.Exit(1)
 
@@ -239,24 +220,10 @@ def print_plan(paths: Sequence[Planned]) -> None:
         return
     computed = sum(path.computed for path in paths)
     print_note(f"rows: {reused:,} reused, {computed:,} to compute")
-    if computed == 0:
-        return
-    for path in paths[:PLAN_LINES]:
-        ranges = [
-            f"replicates {first} to {last - 1}" + (f" of {counted(cells, 'cell')}" if cells else "")
-            for first, last, cells in path.ranges[:3]
-        ]
-        ranges += ["..."] if len(path.ranges) > 3 else []
-        missing = f", computed: {', '.join(ranges)}" if ranges else ""
-        print_wrapped("  " + ": ".join(filter(None, [path.settings, f"{path.reused:,} reused{missing}"])))
-    if len(paths) > PLAN_LINES:
-        more = len(paths) - PLAN_LINES
-        print_note(f"  and {more:,} more path{'s' * (more > 1)}")
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
     from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
-    from ldpflow.study.entry import full_name
     from ldpflow.study.plugins import plugin_flags
     from ldpflow.study.stored import stored_notes
 
@@ -264,33 +231,15 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
     if study.method:
         table = run.summary()
         sheet = summary_sheet(table, f"ldpflow summary {out} --all")
-        kinds = dict.fromkeys(entry.kind for entry in study.method)
-        names = [f"{kind} {name}" for kind in kinds if (name := full_name("method", kind)) != kind]
-        meaning = f" ({'; '.join(names)})" if names else ""  # last: a low window cuts the line
-        last = f"Next: ldpflow report {out}{plugin_flags(study.components())}{meaning}"
+        last = f"Next: ldpflow report {out}{plugin_flags(study.components())}"
         notes = [*sheet.notes, *stored_notes(run.store), *([last] if table.num_rows else [])]
         replace(sheet, notes=notes).show(every=False)
     else:
         table = run.trajectories()
         trajectory_sheet(table).show()
-    if study.trajectory is not None:
-        typer.echo(f"trajectories in {run.out}/trajectories, summary in {run.out}/trajectories.parquet")
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    others = count_others(study, table) if study.method else 0
-    of_others = f" ({others:,} of the cells are not of this study)" if others else ""
     counted = count_replicates(table, wanted)
-    print_wrapped(f"{counted}{of_others}; {computed}; rows in {run.out}", sys.stdout)
-
-
-def count_others(study: Study, summary: pa.Table) -> int:
-    """Number of cells of a summary that the study does not have."""
-    from ldpflow.store.schema import cell_id, cell_keys
-    from ldpflow.sweeps import keys_of_cells
-
-    own = keys_of_cells(study)
-    names = {*cell_keys(summary.schema), "path"}
-    rows = summary.select([name for name in summary.column_names if name in names]).to_pylist()
-    return sum((row.pop("path"), cell_id(row)) not in own for row in rows)
+    print_wrapped(f"{counted}; {computed}; rows in {run.out}", sys.stdout)
 
 
 def print_troubles(result: RunResult, again: str) -> None:
@@ -328,7 +277,6 @@ def replay(
 def replay_sheet(replayed: ldpflow.run.Replay) -> Sheet:
     """Sheet of computed beside stored values, a line per value; of diagnostics those that differ."""
     from ldpflow.cli.tables import Sheet, plain
-    from ldpflow.run import exact_text
     from ldpflow.store.schema import STATISTICS, cell_keys
 
     columns = replayed.computed.column_names
@@ -347,6 +295,11 @@ def replay_sheet(replayed: ldpflow.run.Replay) -> Sheet:
     names = [*varying, "value", "computed", "stored", ""]
     verdict = "equal, bit for bit" if replayed.equal else "DIFFERENT"
     return Sheet(lines, list(map(plain, names)), names=names, notes=[verdict])
+
+
+def exact_text(value: Any) -> str:
+    """Text of a value. Floats by ``repr``: equal bits, including NaN, have equal texts."""
+    return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -33,9 +32,8 @@ Shown = tuple[str, Callable[[Any], str]]
 GAP = 2  # characters between columns
 MOST_ROWS, OTHER_LINES = 30, 8
 """Rows of a table that is printed whole without --all, if a window has as many lines and the others."""
-WORST, ENOUGH, LEAST_WORST = 10, 6, 3
-"""Rows of a longer table that are printed: the most, and the fewest in a window of few lines. Lines below the
-table are shortened to have enough rows, and fewer are printed only under the shortest lines."""
+WORST, LEAST_WORST = 10, 3
+"""Most rows of a longer table that are printed, and the fewest in a window of few lines."""
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 
 
@@ -112,25 +110,15 @@ class Sheet:
 
     def show_worst(self) -> None:
         """Print the lines of the methods and the worst rows: as many as a window has lines for."""
-        console, methods = Console(), self.method_lines()
+        console, (above, left) = Console(), self.method_lines()
+        above = lines_text(self.heading) + above
         brief = replace(self, constants="--all prints the shared settings." if self.constants else "")
-        two = 2 * console.width - 4
-        width = two if len(self.notes) == 1 else console.width
-        notes = [shorten(note, width, placeholder=" ...") for note in self.notes]
-        whole = "--all prints all lines."
-        reading = shorten(self.reading, two - len(whole), placeholder=" ...")
-        cut = replace(self, constants=whole, legend="", reading=reading, notes=notes)
-        sizes = [(self, ENOUGH), (brief, ENOUGH), (cut, LEAST_WORST)]
-        for sheet, count in ((sheet, n) for sheet, least in sizes for n in range(WORST, least - 1, -1)):
-            worst = sheet.worst_text(count, methods[1])
-            parts = [lines_text(self.heading) + methods[0], worst]
+        for sheet, count in [(self, WORST), *((brief, n) for n in range(WORST, LEAST_WORST - 1, -1))]:
+            below = sheet.worst_text(count, left)
             # Three lines: those that a sweep ends with, and the prompt.
-            fits = sum(part.count("\n") for part in parts) <= console.height - 3
-            if fits or not console.is_terminal:
+            if not console.is_terminal or (above + below).count("\n") <= console.height - 3:
                 break
-        else:
-            parts.reverse()  # what scrolls away is not the answer
-        print(*parts, sep="", end="")
+        print(above + below, end="")
 
     def worst_text(self, count: int, left: Sequence[str]) -> str:
         rows, line = self.choose(count)
@@ -298,14 +286,13 @@ def plain(name: str) -> Shown:
 
 
 def setting(name: str) -> Shown:
-    """Column of a setting, in which 1000 is 1e3, as 10000 is 1e4. A coordinate comes with its quantile."""
-    thousands = range(1000, 10_000, 100)
+    """Column of a setting. A coordinate comes with its quantile."""
 
     def text(row: Row) -> str:
-        value = row[name]
+        value = short(row[name])
         if name == "coordinate" and row.get("taus"):
-            return f"{value} (tau {json.loads(row['taus'])[value]:g})"
-        return f"{value / 1000:g}e3" if value in thousands else short(value)
+            return f"{value} (tau {json.loads(row['taus'])[row[name]]:g})"
+        return value
 
     return name, text
 

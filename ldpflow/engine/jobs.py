@@ -1,4 +1,4 @@
-"""Studies as Ray jobs: submitted over HTTP to the head of a cluster, followed, stopped, resumed.
+"""Studies as Ray jobs, submitted over HTTP to the head of a cluster; ``ray job`` follows and stops them.
 
 What travels is the study as a file, the sources of its plug-ins, and this package. The head runs
 
@@ -23,7 +23,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import ldpflow
@@ -32,12 +32,8 @@ from ldpflow.study import Study
 from ldpflow.study.plugins import FILE_MODULE, MAIN, plugins_of
 from ldpflow.study.reading import toml_text
 
-if TYPE_CHECKING:
-    from ray.job_submission import JobDetails
-
 PASSED = "ldpflow: the cluster is ready"
 REFUSED = "ldpflow: refused "
-STUDY, OUT = "ldpflow_study", "ldpflow_out"  # metadata of a job
 
 
 def check(out: str, probe: str | None = None, study: str = "study.toml") -> None:
@@ -59,20 +55,9 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
             raise InputError("out", out, "a place that the head of the cluster has too", hint)
         with store.named_errors(), RunLock(store, "ldpflow submit"):
             usable_parts(store, chosen)
-    except (StorageError, InputError) as failure:
-        error: Any = failure
-        if isinstance(failure, StorageError):
-            error = InputError("out", out, "a place that can be used now", failure.reason)
-        remote = "://" in out and not out.startswith("file://")
-        if not remote or error.field != "out" or "no other sweep" in error.allowed:
-            raise error from None
-        hint = (
-            f"On {socket.gethostname()}: {error.hint} Give the machines a role that may (cluster.yaml says "
-            "where), or start Ray with credentials in its environment; those of the machine that submits "
-            "are not sent."
-        )
-        allowed = "an object store that the machines of the cluster may read and write"
-        raise InputError("out", out, allowed, hint) from failure
+    except StorageError as failure:
+        hint = f"On {socket.gethostname()}: {failure.reason}{ROLE * ('://' in out)}"
+        raise InputError("out", out, "a place that the head of the cluster can use now", hint) from failure
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -111,15 +96,16 @@ def write_study(study: Study, folder: str) -> None:
 
 
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"
-SCHEMES = ("s3", "gs", "gcs", "abfs", "file")
 CHECK_SECONDS = 300.0  # until the cluster's side has looked: footers of a large run take a while
-STOP_SECONDS = 60.0
 POLL_SECONDS = 0.5
 ANSWER_SECONDS = 30.0  # for a connection and for each silence of the server; four times that for an answer
 ANSWER_BYTES = 2**26
-FOLLOW_SECONDS = 1.0
 NOISY = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 HEAD = "the head of a Ray cluster"
+ROLE = (
+    ". Give the machines a role that may use it (cluster.yaml says where), or start Ray with credentials in "
+    "its environment; those of the machine that submits are not sent."
+)
 TUNNEL = (
     "Is the cluster up, and the tunnel to its head open (ray dashboard cluster.yaml, or "
     "ssh -N -L 8265:127.0.0.1:8265 HEAD)?"
@@ -166,8 +152,8 @@ class Jobs:
             self.check_versions()
 
     @contextmanager
-    def named_errors(self, job: str = "") -> Iterator[None]:
-        """Turn what Ray says into a message about the address, or the job that was asked for."""
+    def named_errors(self) -> Iterator[None]:
+        """Turn what Ray says into a message about the address."""
         from ray.exceptions import AuthenticationError
 
         try:
@@ -188,8 +174,6 @@ class Jobs:
             text = str(error)
             if "ray[default]" in text:
                 raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
-            if job and "does not exist" in text:
-                raise InputError("job", job, "a job of this cluster", "See ldpflow jobs status.") from error
             raise LdpflowError(f"{self.address}: {text}") from error
 
     def check_versions(self) -> None:
@@ -209,28 +193,25 @@ class Jobs:
             hint = f"{says}: install the cluster's versions here, or these there (cluster.yaml)."
             raise InputError("address", self.address, "a cluster with this machine's Ray and Python", hint)
 
-    def submit(self, study: Study, out: str, cpus: int | None = None, options: Sequence[str] = ()) -> str:
+    def submit(self, study: Study, out: str, options: Sequence[str] = ()) -> str:
         """Submit a study, and wait until :func:`check` has passed on the head. Returns the job's id.
 
         ``out``: an object store's address, a folder that this machine and the head share, or one of the head
-        itself (``file://``). ``cpus``: cores to ask the cluster for. ``options``: of ``ldpflow sweep``.
+        itself (``file://``). ``options``: of ``ldpflow sweep``.
         """
         with tempfile.TemporaryDirectory() as folder, probe_file(out) as here:
             write_study(study, folder)
-            place = here[0]
-            cores = "" if cpus is None else f" --num-cpus {cpus}"
-            sweep = f"sweep study.toml --address auto --out {shlex.quote(place)}{cores} "
+            sweep = ["sweep", "study.toml", "--address", "auto", "--out", here[0], *options]
             with self.named_errors():
                 job: str = self.client.submit_job(
                     entrypoint=f"python -m ldpflow.engine.jobs {shlex.join(here)} && "
-                    f"exec python -m ldpflow {sweep}{shlex.join(options)}",
+                    f"exec python -m ldpflow {shlex.join(sweep)}",
                     submission_id=f"ldpflow-{study.name}-{secrets.token_hex(4)}",
                     runtime_env={
                         "working_dir": folder,
                         "py_modules": [str(Path(ldpflow.__file__).parent)],
                         "excludes": ["__pycache__"],
                     },
-                    metadata={STUDY: study.name, OUT: place},
                 )
             self.await_checks(job)
         return job
@@ -239,8 +220,9 @@ class Jobs:
         """Return when :func:`check` has passed on the head; raise what it says otherwise."""
         deadline = time.monotonic() + CHECK_SECONDS
         while time.monotonic() < deadline:
-            state = self.state(job)  # before the output, which is complete then if the job is over
-            lines = self.logs(job).splitlines()
+            with self.named_errors():
+                state = self.client.get_job_info(job)  # before the output, complete if the job is over
+                lines = self.client.get_job_logs(job).splitlines()
             for line in lines:
                 if line.startswith(PASSED):
                     return
@@ -249,57 +231,7 @@ class Jobs:
             if state.status.is_terminal():
                 raise LdpflowError(f"{job} ended before it began: {state.message}\n" + "\n".join(lines[-20:]))
             time.sleep(POLL_SECONDS)
-        raise LdpflowError(f"{job} has not begun within {CHECK_SECONDS:g} s; see ldpflow jobs logs {job}")
-
-    def state(self, job: str) -> JobDetails:
-        """A job as it is now."""
-        with self.named_errors(job):
-            found: JobDetails = self.client.get_job_info(job)
-        return found
-
-    def states(self) -> list[JobDetails]:
-        """The jobs that ldpflow submitted, the last one first."""
-        with self.named_errors():
-            jobs = [job for job in self.client.list_jobs() if job.submission_id]
-        return sorted((j for j in jobs if STUDY in (j.metadata or {})), key=lambda j: -(j.start_time or 0))
-
-    def line_of(self, job: JobDetails) -> str:
-        """Id, status, study, run directory and seconds of a job."""
-        metadata = job.metadata or {}
-        took = "-"
-        if job.start_time is not None:
-            milliseconds = (job.end_time or 1000 * time.time()) - job.start_time
-            took = f"{milliseconds / 1000:,.0f} s"
-        id, status = job.submission_id or "-", job.status.value
-        return "  ".join((id, status, metadata.get(STUDY, "-"), metadata.get(OUT, "-"), took))
-
-    def logs(self, job: str) -> str:
-        """Output of a job so far."""
-        with self.named_errors(job):
-            text: str = self.client.get_job_logs(job)
-        return text
-
-    def follow(self, job: str) -> Iterator[str]:
-        """Output of a job as it comes; ends with the job."""
-        printed = 0
-        while True:
-            over = self.state(job).status.is_terminal()  # before the output, which is complete then
-            text = self.logs(job)
-            if text[printed:]:
-                yield text[printed:]
-            if over:
-                return
-            printed = len(text)
-            time.sleep(FOLLOW_SECONDS)
-
-    def stop(self, job: str) -> JobDetails:
-        """End a job in order, as SIGTERM does; what has finished is kept."""
-        with self.named_errors(job):
-            self.client.stop_job(job)
-        deadline = time.monotonic() + STOP_SECONDS
-        while not (state := self.state(job)).status.is_terminal() and time.monotonic() < deadline:
-            time.sleep(POLL_SECONDS)
-        return state
+        raise LdpflowError(f"{job} has not begun within {CHECK_SECONDS:g} s; see ray job logs {job}")
 
 
 def limited_client(client: type[Any]) -> type[Any]:
@@ -341,8 +273,6 @@ def probe_file(out: str) -> Iterator[tuple[str, ...]]:
     Only a look from both sides tells whether a folder of this machine is the head's too.
     """
     if "://" in out:
-        if urlsplit(out).scheme not in SCHEMES:
-            raise InputError("out", out, "a folder, or an address with " + ", ".join(SCHEMES))
         yield (out,)
         return
     folder = Path(out).absolute()

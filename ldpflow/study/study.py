@@ -18,7 +18,7 @@ import ldpflow
 from ldpflow.columns import counted, short
 from ldpflow.documents import parse_toml, read_text, verify_checksum
 from ldpflow.errors import InputError
-from ldpflow.options import known_arguments, list_of
+from ldpflow.options import list_of
 from ldpflow.settings import (
     Axes,
     Settings,
@@ -291,7 +291,6 @@ class Study:
     monitor: Monitor | None = None
     collection: CollectionFacts | None = None
 
-    @known_arguments
     def __init__(
         self,
         problem: Components,

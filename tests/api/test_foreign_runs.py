@@ -45,7 +45,7 @@ VALUES = {
     "replicate": "0", "output": "written.csv", "figure": "coverage", "path": "{path}",
     "file": "collected.csv", "files": "collected.csv", "component": "randomized_response",
     "mechanism": "randomized_response", "kind": "method",
-    "name": "new_name", "source": "quickstart", "address": "127.0.0.1:1", "job": "j", "out": "s3://b/r",
+    "name": "new_name", "source": "quickstart", "address": "127.0.0.1:1", "out": "s3://b/r",
 }  # fmt: skip
 """Values of what a command or method needs beside a run or a study; a new one is added here."""
 
@@ -58,7 +58,7 @@ FURTHER = {
 }
 
 
-COMMANDS = {words: command for words, command in EVERY.items() if not hasattr(command, "commands")}
+COMMANDS = {words: command for words, command in EVERY.items() if words}
 
 
 def arguments_of(words, run, key):

@@ -150,18 +150,12 @@ def test_a_protocol_of_a_plugin(tmp_path):
         law_study(problem=lf.Quantile(law="ramp", tau=0.25), **settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"shape": 200.0}, "the shape of ramp must be a number in (0, 100]"),
-        ({"df": 3.0}, "law = 'ramp' has no df"),
-    ],
-)
-def test_settings_that_a_law_does_not_have_are_refused(settings, said):
+def test_settings_that_a_law_does_not_have_are_refused():
     lf.load_plugin(str(HERE / "plugin_law.py"))
-    with pytest.raises(lf.InputError) as caught:
-        lf.Quantile(law="ramp", **settings)
-    assert said in str(caught.value)
+    with pytest.raises(lf.InputError, match=r"the shape of ramp must be a number in \(0, 100\]"):
+        lf.Quantile(law="ramp", shape=200.0)
+    with pytest.raises(lf.InputError, match="law = 'ramp' has no df"):
+        lf.Quantile(law="ramp", df=3.0)
 
 
 def test_a_law_that_cannot_be_registered(tmp_path):

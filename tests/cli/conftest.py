@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 from ldpflow.cli import main
 from ldpflow.store.run_store import RunStore
-
-
-@dataclass
-class Outcome:
-    """What a command left behind."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -32,7 +23,7 @@ def ldpflow(capsys, monkeypatch):
         capsys.readouterr()
         code = main([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Outcome(code, captured.out, captured.err)
+        return SimpleNamespace(code=code, out=captured.out, err=captured.err)
 
     return run
 

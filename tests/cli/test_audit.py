@@ -5,18 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_table_json_and_csv(ldpflow):
-    arguments = ("audit", "gaussian", "--mu", 1, "--samples", "2e4", "--confidence", 0.99)
-    shown = ldpflow(*arguments)
+    arguments = ("audit", "gaussian", "--mu", 1, "--samples", "2e4", "--confidence", 0.99, "--format")
+    shown = ldpflow(*arguments, "table")
     assert shown.code == 0 and "mu = 1" in shown.out and "confidence 0.99" in shown.out
-    (plain,) = json.loads(ldpflow(*arguments, "--format", "json").out)
+    (plain,) = json.loads(ldpflow(*arguments, "json").out)
     assert plain["parameter"] == "mu" and 0.9 < plain["bound"] <= 1.0 and plain["passed"]
-    (row,) = csv.DictReader(io.StringIO(ldpflow(*arguments, "--format", "csv").out))
+    (row,) = csv.DictReader(io.StringIO(ldpflow(*arguments, "csv").out))
     assert float(row["bound"]) == plain["bound"] and row["passed"] == "True"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import warnings
 
 import pyarrow as pa
 import pytest
@@ -58,47 +57,43 @@ def test_rows_without_a_summary_are_not_nothing(run, tmp_path):
             read()
 
 
-def test_a_part_that_is_cut_by_one_byte(run, tmp_path):
-    part = parts_of(run)[0]
+def cut_by_a_byte(part):
     part.write_bytes(part.read_bytes()[:-1])
-    refused_by(run, OF_ROWS | {"report", "cite"}, tmp_path / "out")
-    with pytest.raises(InputError, match=part.name):
-        open_run(run).rows()
-    part = parts_of(run, "trajectories")[0]
-    part.write_bytes(part.read_bytes()[:-1])
-    refused_by(run, {"plot distance"}, tmp_path / "out")
 
 
-def test_a_path_without_its_folder(made, run, tmp_path):
-    folder = parts_of(run)[0].parent
-    shutil.rmtree(folder)
-    refused_by(run, OF_ROWS - {"replay"} | {"report", "cite"}, tmp_path / "out")
-    with pytest.raises(InputError, match=folder.name.removeprefix("path=")):
-        open_run(run).rows()
-    assert row_bytes_of(run) == row_bytes(made)
-
-
-def row_bytes_of(run):
-    """Rows after another sweep."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return serial(run, study(**SMALL))
-
-
-def test_a_forged_part_without_rows_is_computed_again(run, tmp_path):
-    part = parts_of(run)[0]
-    before = row_bytes(run)
-
+def forge_without_rows(part):
     def empty(table, meta):
         meta["coordinates"] = 0
         return table.slice(0, 0)
 
     rewrite(part, empty)
-    refused_by(run, OF_ROWS, tmp_path / "out")
-    assert any(part.name in finding.what for finding in check_run(str(run))[0])
-    with pytest.warns(UserWarning, match="computed again"):
-        result = run_study(study(**SMALL), run, engine="serial")
-    assert result.batches == 1 and row_bytes(run) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "refusing", "named"),
+    [
+        (cut_by_a_byte, OF_ROWS | {"report", "cite"}, "name"),
+        (lambda part: shutil.rmtree(part.parent), OF_ROWS - {"replay"} | {"report", "cite"}, "parent"),
+        (forge_without_rows, OF_ROWS, "name"),
+    ],
+    ids=["cut by a byte", "without its folder", "forged without rows"],
+)
+@pytest.mark.filterwarnings("ignore:.*computed again")
+def test_a_damaged_part_is_refused_named_and_computed_again(made, run, tmp_path, damage, refusing, named):
+    part = parts_of(run)[0]
+    damage(part)
+    refused_by(run, refusing, tmp_path / "out")
+    name = part.name if named == "name" else part.parent.name.removeprefix("path=")
+    with pytest.raises(InputError, match=name):
+        open_run(run).rows()
+    assert any(name in finding.what for finding in check_run(str(run))[0])
+    result = run_study(study(**SMALL), run, engine="serial")
+    assert result.batches == 1 and row_bytes(run) == row_bytes(made)
+
+
+def test_a_damaged_part_of_trajectories(run, tmp_path):
+    cut_by_a_byte(parts_of(run, "trajectories")[0])
+    refused_by(run, {"plot distance"}, tmp_path / "out")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +123,7 @@ def test_the_summary_of_another_study(run, tmp_path):
     shutil.copy(tmp_path / "other" / "summary.parquet", run)
     refused_by(run, {*COMMANDS}, tmp_path / "out")
     assert any("session that made it" in finding.what for finding in check_run(str(run))[0])
-    row_bytes_of(run)
+    serial(run, study(**SMALL))
     assert check_run(str(run))[0] == []
 
 
@@ -152,9 +147,8 @@ def test_a_name_with_a_line_break_is_no_line_of_the_check(run, ldpflow):
     (run / "replicates" / name).write_text("")
     found = ldpflow("check", run)
     assert found.code == 1 and "all is well" in found.out
-    assert not any(
-        line.endswith("all is well") or line.startswith("2 parts") for line in found.out.split("\n")
-    )
+    lines = found.out.split("\n")
+    assert not any(line.endswith("all is well") or line.startswith("2 parts") for line in lines)
     assert "\\n" in found.out and "\x1b" not in found.out
     os.remove(run / "replicates" / name)
 
@@ -165,10 +159,7 @@ def test_a_name_with_a_line_break_is_no_line_of_the_check(run, ldpflow):
 def test_a_failed_export_leaves_nothing_and_keeps_what_is_there(run, tmp_path, ldpflow):
     target = tmp_path / "out.duckdb"
     target.write_text("precious")
-    part = parts_of(run)[-1]
-    data = bytearray(part.read_bytes())
-    data[100] ^= 1
-    part.write_bytes(data)
+    cut_by_a_byte(parts_of(run)[-1])
     assert ldpflow("export", run, "-o", target, "--force").code == 2
     assert target.read_text() == "precious" and [*tmp_path.glob("out*")] == [target]
 

@@ -38,6 +38,9 @@ def test_json(ldpflow):
     assert one["epsilon"] is None and one["mu"] == 0.5
     assert 0 < sampled["epsilon_at_delta"] < one["epsilon_at_delta"]
     assert page["design"]["secret_sample"]
+    page = json.loads(ldpflow("privacy", "haar", "--epsilon", "1.5", "--format", "json").out)
+    assert page["settings"] == {"epsilon": 1.5} and page["guarantees"][0]["epsilon"] == 1.5
+    assert page["local"] and page["collected"] == [], "of a protocol"
 
 
 @pytest.mark.parametrize(
@@ -48,19 +51,12 @@ def test_json(ldpflow):
         (("laplace", "--epsilon", 1, "--shuffled", "--users", "some"), "--users"),
         (("laplace", "--set", "clip"), "--set"),
         (("laplace",), "epsilon is missing"),
+        (("haar",), "protocol.epsilon is missing"),
     ],
 )
 def test_refused(ldpflow, arguments, field):
     shown = ldpflow("privacy", *arguments)
     assert shown.code == 2 and field in shown.err and "Traceback" not in shown.err
-
-
-def test_a_protocol(ldpflow):
-    """Its guarantee depends on epsilon alone."""
-    page = json.loads(ldpflow("privacy", "haar", "--epsilon", "1.5", "--format", "json").out)
-    assert page["settings"] == {"epsilon": 1.5} and page["guarantees"][0]["epsilon"] == 1.5
-    assert page["local"] and page["collected"] == []
-    assert "protocol.epsilon is missing" in ldpflow("privacy", "haar").err
 
 
 PROTOCOL = "[protocol]\nkind = 'haar'\nepsilon = 1.0\nrange = [0.0, 64.0]\nk = 16\n"

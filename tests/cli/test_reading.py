@@ -89,18 +89,10 @@ def test_a_window_of_80_columns_has_all_terms_of_the_sums(ldpflow, run_directory
     above, _, below = text.partition(" of 12 rows, the worst")
     count, lines = int(above.split()[-1]), below.splitlines()[1:]
     first, second = (at for at, line in enumerate(lines) if line.startswith("#"))
-    assert count >= 3 and len(text.splitlines()) <= 25
+    assert count == 3
     assert {"epsilon", "method", "beta", "cause"} <= {*lines[first].split()}
     assert {"length", "rest", "coverage"} <= {*lines[second].split()} and "level" not in lines[second]
     assert all(" ± 0." in line for line in lines[second + 1 :][:count])
-
-
-def test_the_main_causes_are_those_of_the_rows_that_meet_a_condition(ldpflow, run_directory):
-    rows = json.loads(ldpflow("explain", run_directory, "--format", "json").out)
-    words = "cause_class == 'too short'"
-    count = sum(row["cause_class"] == "too short" for row in rows)
-    shown = joined(ldpflow("explain", run_directory, "--where", words).out)
-    assert 0 < count < 12 and f"Main causes of {count} cells: BB: " in shown and "no gap" not in shown
 
 
 @pytest.mark.parametrize("command", ["summary", "explain", "compare"])
@@ -147,14 +139,10 @@ def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatc
 
 
 def test_a_long_table_is_no_taller_than_its_window(ldpflow, run_directory, monkeypatch):
-    """Its lines below included. Where that cannot be, the lines of the methods come last."""
     monkeypatch.setattr("ldpflow.cli.tables.MOST_ROWS", 4)
     monkeypatch.chdir(run_directory.parent)
-    for height in (28, 12):
-        in_window(monkeypatch, 80, height)
-        lines = ldpflow("compare", "run").out.splitlines()
-        assert (len(lines) <= height - 2) == (height == 28)
-        assert ("TR" in lines[-1].split()[:1]) == (height == 12)
+    in_window(monkeypatch, 80, 28)
+    assert len(ldpflow("compare", "run").out.splitlines()) <= 26
 
 
 FORMATS = ("csv", "json", "md", "latex")
@@ -200,17 +188,8 @@ def test_a_wide_table_has_a_place_for_every_value(by, names):
 
 
 def test_power(ldpflow, run_directory):
-    shown = ldpflow("summary", run_directory, "--null", "10")
-    assert "power" in shown.out and "1 ± 0" in shown.out
-
-
-def test_plan_check(ldpflow):
-    check = ("--tau", "0.5", "--epsilon", "3", "--check", "--engine", "serial")
-    good = ldpflow("plan", "--n", "2e4", *check)
-    assert good.code == 0 and "arrived" in good.out
-    assert "predicted SE" in good.out and "oracle" in good.out
-    lost = ldpflow("plan", "--n", "300", *check)
-    assert lost.code == 1 and "not arrived" in lost.out and "no recommended method" in lost.err
+    shown = ldpflow("summary", run_directory, "--null", "10").out
+    assert "power" in shown and "1 ± 0" in shown
 
 
 def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path, monkeypatch):
@@ -219,28 +198,19 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path, monkeypatch):
              "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
     assert ldpflow(*sweep).code == 0
     rows = json.loads(ldpflow("summary", tmp_path, "--best", "--format", "json").out)
-    assert [(row["epsilon"], row["c"], row["beta"], row["method"]) for row in rows] == [
-        (2.0, 2.0, 0.7, "BB"), (4.0, 2.0, 0.7, "BB")
-    ]  # fmt: skip
-    assert {row["candidates"] for row in rows} == {4} and {row["level_state"] for row in rows} <= {
-        "holds", "unclear", "fails"
-    }  # fmt: skip
-    shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000")
-    assert shown.code == 0 and "c=1000" in shown.out and "another seed" in joined(shown.out)
+    found = [(row["epsilon"], row["c"], row["beta"], row["method"], row["candidates"]) for row in rows]
+    assert found == [(2.0, 2.0, 0.7, "BB", 4), (4.0, 2.0, 0.7, "BB", 4)]
+    shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000").out
+    assert "c=1000" in shown and "another seed" in joined(shown)
     monkeypatch.setenv("COLUMNS", "80")
     head = ldpflow("summary", tmp_path, "--best").out.splitlines()[0].split()
     assert {"epsilon", "coverage", "state", "length"} <= {*head}
-    compared = ldpflow("compare", tmp_path, "--by", "c", "--baseline", "2", "--where", "method == 'BB'")
-    assert compared.code == 0 and "length ratio" in compared.out
 
 
 def test_sweep_to_a_target(ldpflow, tmp_path):
-    out = ("--out", tmp_path / "run")
-    shown = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--max-replicates", "300")
-    assert shown.code == 0
-    assert "replicates=300" in shown.out
-    refused = ldpflow(*SWEEP, *out, "--target-mcse", "0.02", "--replicates", "500")
-    assert refused.code == 2 and refused.err.startswith("ldpflow: --replicates")
+    command = (*SWEEP, "--out", tmp_path / "run", "--target-mcse", "0.02")
+    assert "replicates=300" in ldpflow(*command, "--max-replicates", "300").out
+    assert ldpflow(*command, "--replicates", "500").err.startswith("ldpflow: --replicates")
 
 
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
@@ -251,8 +221,7 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     assert [line.split() for line in lines[:1] + lines[2:4]] == [
         ["epsilon", "n", "method"], ["1", "300", "SN"], ["2", "300", "SN"]
     ]  # fmt: skip
-    for words in ("level=0.9", "2 of 12 rows: those with"):
-        assert words in joined(shown.out)
+    assert "level=0.9" in shown.out and "2 of 12 rows: those with" in joined(shown.out)
     shown = ldpflow("summary", run_directory, "--columns", "epsilon,method,beta", "--format", "latex")
     assert "% problem=quantile" in shown.out and "epsilon" not in shown.out.partition("varepsilon")[2][:30]
     shown = ldpflow("compare", run_directory, "--columns", "method,vs,pairs", "--sort", "-pairs")
@@ -300,7 +269,6 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
     def last(*more):
         shown = ldpflow("sweep", *flags, *run, *more)
         assert shown.code == 0 and "Next: ldpflow report" in shown.out, shown.err
-        assert "(SN self normalization)" in joined(shown.out)
         assert ("--out gives a run" in shown.err) == ("--level" in more)
         line = shown.out.splitlines()[-1]
         return line.partition("; rows in ")[0]
@@ -311,9 +279,7 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
     assert last("--replicates", 10) == stored
     assert last("--replicates", 60, "--n", "700").startswith("2 cells with 60 replicates; computed in ")
     more = last("--replicates", 70, "--level", "0.8")
-    assert more.startswith(
-        "3 cells with 60 to 70 replicates (2 of the cells are not of this study); computed in "
-    )
+    assert more.startswith("3 cells with 60 to 70 replicates; computed in ")
     target = last("--target-mcse", "0.2", "--max-replicates", "256")
     assert "asked for" not in target
 
@@ -322,9 +288,3 @@ def test_a_second_condition_is_refused(ldpflow):
     """It would replace the first."""
     found = ldpflow("summary", "run", "--where", "n == 200", "--where=epsilon == 1")
     assert found.code == 2 and "where" in found.err and "and" in found.err
-
-
-def test_plot_takes_a_condition(ldpflow, run_directory):
-    pytest.importorskip("altair")
-    refused = ldpflow("plot", run_directory, "coverage", "--where", "n == 7")
-    assert refused.code == 2 and "--where" in refused.err and "a condition that some row meets" in refused.err

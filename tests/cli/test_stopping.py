@@ -157,8 +157,6 @@ def test_growing_and_starting_over_are_said(ldpflow, tmp_path):
     assert ldpflow("sweep", *flags, "--replicates", "70", "--out", run).err == ""
     grown = ldpflow("sweep", *flags, "--level", ".9", "--level", ".8", "--replicates", "80", "--out", run)
     assert "70 reused, 90 to compute" in grown.err
-    assert "replicates 0 to 69 of 1 cell, replicates 70 to 79 of 2 cells" in grown.err
-    assert not re.search("p[0-9a-f]{16}", grown.err), "a key says nothing"
     assert "Not finished" not in ldpflow("summary", run).out
     assert ldpflow("sweep", *flags, "--gamma", ".7", "--gamma", ".51", "--out", run).code == 0
     fresh = ldpflow("sweep", *flags, "--seed", "1", "--out", run, "--fresh")
@@ -179,16 +177,12 @@ def test_rows_computed_again_must_equal_the_stored_ones(ldpflow, tmp_path):
     assert "ldpflow replay" in shown.err
 
 
-@pytest.mark.parametrize(
-    ("read", "text", "value"),
-    [
-        (read_seconds, "90", 90), (read_seconds, "1h30m", 5400), (read_seconds, "1.5m", 90),
-        (read_bytes, "500M", 500 * 2**20), (read_bytes, "8g", 2**33), (read_bytes, "1.5 GiB", 3 * 2**29),
-        (read_bytes, "7", 7),
-    ],
-)  # fmt: skip
-def test_times_and_sizes(read, text, value):
-    assert read(text) == value
+def test_times_and_sizes():
+    times = {"90": 90, "1h30m": 5400, "1.5m": 90}
+    assert {text: read_seconds(text) for text in times} == times
+    sizes = {"500M": 500 * 2**20, "8g": 2**33, "1.5 GiB": 3 * 2**29, "7": 7}
+    assert {text: read_bytes(text) for text in sizes} == sizes
     for wrong in ("", "h", "-1", "2 h", "nan", "1e3", "2x", "٣", "0"):
-        with pytest.raises(InputError):
-            read(wrong)
+        for read in (read_seconds, read_bytes):
+            with pytest.raises(InputError):
+                read(wrong)

@@ -41,24 +41,12 @@ class OwnCluster:
     def token(self) -> str:
         return (self.folder / "token").read_text()
 
-    def started(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-        """An ldpflow command line, as somebody with the token types it."""
-        return subprocess.Popen(
-            [sys.executable, "-m", "ldpflow", *map(str, arguments)],
-            env={**self.environment, **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, *arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
-        """The same, when it has ended."""
-        process = self.started(*arguments, **environment)
-        try:
-            out, err = process.communicate(timeout=300)
-        finally:
-            process.kill()
-        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+    def run(self, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+        """What a command line of a module of Python ends with, as somebody with the token types it."""
+        return subprocess.run(
+            [sys.executable, "-m", *map(str, words)],
+            env={**self.environment, **environment}, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
 
 
 def free_ports(count: int) -> list[int]:

@@ -52,18 +52,30 @@ def study(tmp_path_factory):
 
 
 def scraped(cluster):
-    """What the cluster's Prometheus endpoint says of the sweep: name and value; nothing before it listens."""
+    """What the cluster's Prometheus endpoint says of the sweep, by name; nothing before it listens."""
     try:
         with urllib.request.urlopen(f"{cluster.metrics}/metrics", timeout=10) as answer:
-            lines = answer.read().decode().splitlines()
+            text = answer.read().decode()
     except urllib.error.URLError:
         return {}
-    found = {}
-    for line in lines:
-        if line.startswith("ray_ldpflow_"):
-            assert 'run="' in line
-            found[line.partition("{")[0]] = float(line.rpartition(" ")[2])
-    return found
+    lines = re.findall(r"^(ray_ldpflow_\w+)\{(.*)\} (\S+)$", text, re.MULTILINE)
+    assert all('run="' in labels for _, labels, _ in lines)
+    return {name: float(value) for name, _, value in lines}
+
+
+def submitted(cluster, *words):
+    """Id of the job and what is printed beside it, of a study that is accepted."""
+    done = cluster.run("ldpflow", "submit", *words, "--address", cluster.address)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+def followed(cluster, job):
+    """Output of a job that succeeds, by the command that submit prints."""
+    command = ("ray.scripts.scripts", "job", "logs", job, "--address", cluster.address, "--follow")
+    done = cluster.run(*command)
+    assert done.returncode == 0 and f"'{job}' succeeded" in done.stdout + done.stderr, done
+    return done.stdout
 
 
 def test_another_version_of_ray_or_python():
@@ -77,11 +89,10 @@ def test_another_version_of_ray_or_python():
     assert "Python 3.99 there and {}.{} here".format(*sys.version_info) in str(refused.value)
 
 
-def test_submitted_followed_fetched(tmp_path, cluster, study):
+def test_a_submitted_study_has_the_rows_of_a_serial_run(tmp_path, cluster, study):
     out = tmp_path / "run"
-    submit = ("submit", study, "--out", out, "--address", cluster.address)
     # One at a time, so that there is something to be seen of a run that takes seconds.
-    first = cluster.started(*submit, "--max-in-flight", 1, "--wait")
+    job, hints = submitted(cluster, study, "--out", out, "--max-in-flight", 1)
     seen = {}
     deadline = time.monotonic() + 120
     while seen.get("ray_ldpflow_replicates_done_total", 0) < STUDY["replicates"]:
@@ -94,17 +105,9 @@ def test_submitted_followed_fetched(tmp_path, cluster, study):
     assert 0 < seen["ray_ldpflow_kernel_seconds_total"] < 60
     assert seen["ray_ldpflow_batches_in_flight"] in (0, 1)
 
-    printed, hints = first.communicate(timeout=120)
-    assert first.returncode == 0, printed + hints
-    job, *lines = printed.splitlines()
-    for command in ("logs", "status", "stop"):
-        assert f"ldpflow jobs {command} {job} --address {cluster.address}" in hints
-    assert f"{job}  SUCCEEDED  faults  {out}" in hints
-    assert any(f"{STUDY['replicates']} replicates; computed in" in line for line in lines), printed
-    again = cluster.run("jobs", "logs", job, "--no-wait", "--address", cluster.address)
-    assert again.returncode == 0 and again.stdout.splitlines() == lines, again.stdout + again.stderr
-    absent = cluster.run("jobs", "status", "nope", "--address", cluster.address)
-    assert absent.returncode == 2 and "'nope' is not allowed; expected a job of this cluster" in absent.stderr
+    for command, more in (("logs", " --follow"), ("status", ""), ("stop", "")):
+        assert f" ray job {command} {job} --address {cluster.address}{more}\n" in hints
+    assert f"{STUDY['replicates']} replicates; computed in" in followed(cluster, job)
 
     # Nothing has failed, so that counter is not there.
     drawn = set(re.findall(r"ray_ldpflow_\w+", (ROOT / "workflows/cluster/grafana.json").read_text()))
@@ -124,16 +127,11 @@ def test_submitted_followed_fetched(tmp_path, cluster, study):
 def test_plugins_travel_with_a_job_that_goes_on_when_submitted_again(tmp_path, cluster):
     (tmp_path / "study.toml").write_text(toml_text(PLUGGED))
     out = tmp_path / "run"
-    submit = ("submit", tmp_path / "study.toml", "--out", out, "--address", cluster.address, "--wait")
-    refused = cluster.run(*submit)
-    assert refused.returncode == 2 and "method.kind: 'fixed_width'" in refused.stderr
-    done = cluster.run(*submit, "--plugin", PLUGIN)
-    assert done.returncode == 0, done.stdout + done.stderr
+    submit = (tmp_path / "study.toml", "--out", out, "--plugin", PLUGIN)
+    followed(cluster, submitted(cluster, *submit)[0])
     summary = open_run(out).summary()
     assert summary["replicates"].to_pylist() == [40] and summary["whole_width_median"].to_pylist() == [0.2]
-    again = cluster.run(*submit, "--plugin", PLUGIN)
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "rows: 40 reused, 0 to compute" in again.stdout
+    assert "rows: 40 reused, 0 to compute" in followed(cluster, submitted(cluster, *submit)[0])
 
 
 def test_a_shipped_study_runs_from_its_folder_alone(tmp_path, monkeypatch):
@@ -158,17 +156,17 @@ def test_without_the_token(tmp_path, cluster, token, says):
     file = tmp_path / "token"
     if token is not None:
         file.write_text(token)
-    submit = ("submit", "quickstart", "--out", tmp_path / "run", "--address", cluster.address)
+    submit = ("ldpflow", "submit", "quickstart", "--out", tmp_path / "run", "--address", cluster.address)
     done = cluster.run(*submit, RAY_AUTH_TOKEN_PATH=str(file))
-    assert done.returncode == 2
+    assert done.returncode == 2 and not (tmp_path / "run").exists()
     assert done.stderr.count("ldpflow:") == 1 and "Traceback" not in done.stderr
     assert "--address" in done.stderr and ".ray/auth_token" in done.stderr and says in done.stderr
-    assert not (tmp_path / "run").exists()
     if token:
-        headers = {"Authorization": f"Bearer {token}"}
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(urllib.request.Request(f"{cluster.address}/api/jobs/", headers=headers))
-        assert refused.value.code == 403
+        request = urllib.request.Request(
+            f"{cluster.address}/api/jobs/", headers={"Authorization": f"Bearer {token}"}
+        )
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            urllib.request.urlopen(request)
 
 
 @pytest.mark.parametrize(
@@ -185,37 +183,27 @@ def test_addresses_for_submitting(address, says):
         jobs.Jobs(jobs.cluster_address(address))
 
 
-@pytest.fixture
-def study_file(tmp_path):
-    file = tmp_path / "study.toml"
-    file.write_text(Study.from_mapping(STUDY).to_toml())
-    return str(file)
-
-
-def test_a_folder_that_the_head_does_not_have(tmp_path, study_file):
+def test_a_folder_that_the_head_does_not_have(tmp_path, study):
     with jobs.probe_file(str(tmp_path / "run")) as (place, probe):
-        check(place, probe, study_file)
+        check(place, probe, str(study))
         with pytest.raises(InputError, match="a place that the head of the cluster has too"):
-            check(str(tmp_path / "other"), probe, study_file)
+            check(str(tmp_path / "other"), probe, str(study))
     assert not list((tmp_path / "run").glob("tmp/*"))
 
 
-def test_a_place_that_holds_another_study(tmp_path, study_file):
+def test_a_place_that_holds_another_study_or_is_in_use(tmp_path, study):
     """Said before anything is computed, with the difference."""
     serial(tmp_path / "run", Study.from_mapping(SMALL | {"seed": 5, "replicates": 4}))
     with pytest.raises(InputError, match="seed: '4' is not allowed.*\n  - seed = 5\n  \\+ seed = 4"):
-        check(str(tmp_path / "run"), None, study_file)
-
-
-def test_a_place_that_is_in_use(tmp_path, study_file):
-    with RunLock(RunStore(tmp_path / "run"), "somebody"):
+        check(str(tmp_path / "run"), None, str(study))
+    with RunLock(RunStore(tmp_path / "other"), "somebody"):
         with pytest.raises(InputError, match="no other sweep is writing to"):
-            check(str(tmp_path / "run"), None, study_file)
+            check(str(tmp_path / "other"), None, str(study))
 
 
-def test_a_store_without_credentials(study_file, monkeypatch):
+def test_a_store_without_credentials(study, monkeypatch):
     denying = Mock(type_name="s3")
     denying.open_input_file.side_effect = OSError("AWS Error ACCESS_DENIED")
     monkeypatch.setattr("ldpflow.store.files.open_filesystem", lambda root: (denying, "bucket/run"))
-    with pytest.raises(InputError, match="ACCESS_DENIED.*Give the machines a role"):
-        check("s3://bucket/run", None, study_file)
+    with pytest.raises(InputError, match="ACCESS_DENIED. Give the machines a role"):
+        check("s3://bucket/run", None, str(study))

@@ -186,7 +186,8 @@ def test_niceness_of_the_workers_and_a_ray_that_is_kept(tmp_path):
 SWEEPING = """
 import faulthandler, sys, threading, time
 faulthandler.dump_traceback_later(90, exit=True)  # where it hangs
-import ldpflow as lf
+from ldpflow.options import SweepOptions
+from ldpflow.sweeps import run_sweep
 from tests.faults.study import study
 
 begun = threading.Event()
@@ -194,7 +195,7 @@ begun = threading.Event()
 def work():
     for number in range(1000):
         run = f"{sys.argv[1]}/run-{number}"
-        lf.sweep(study(replicates=3200), run, executor="threads", on_plan=lambda plan: begun.set())
+        run_sweep(study(replicates=3200), run, SweepOptions("threads"), on_plan=lambda *plan: begun.set())
 
 threading.Thread(target=work, daemon=True).start()
 begun.wait()
