@@ -15,7 +15,7 @@ from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.problems.laws import Law
 from ldpflow.engine.run import run_study
 from ldpflow.results.arrival import Arrival, feasible_n, predict_arrivals
-from ldpflow.results.explanation import PredictedBias, explain, predicted_biases
+from ldpflow.results.explanation import CENTRE, PredictedBias, explain, predicted_biases
 from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.store.run_store import RunStore
@@ -75,22 +75,12 @@ def test_sentence():
     ("b", "k", "users", "advice"),
     [
         # The bias is .1 * 500/25 * .3 = .6 to first order.
-        (
-            0.6,
-            500.0,
-            9e3,
-            "smaller steps (c times 0.17, or a larger gamma), another centre, such as TR if it holds its level here;",
-        ),
+        (0.6, 500.0, 9e3, f"smaller steps (c times 0.17, or a larger gamma), {CENTRE};"),
         # Too short for smaller steps.
-        (
-            0.6,
-            60.0,
-            6.25e5,
-            ", such as TR if it holds its level here, or about n = 630,000 and c times 0.17, or a larger gamma;",
-        ),
+        (0.6, 60.0, 6.25e5, f"take {CENTRE}, or about n = 630,000 and c times 0.17, or a larger gamma;"),
         # The steps widen the average's distribution, and leave no bias: another centre is of no use.
         (0.05, 500.0, 9e3, "predicted as 1.50 times that for many users: take smaller steps, or a larger n."),
-        (0.6, 60.0, 0.0, "smaller steps, another centre, such as TR if it holds its level here."),
+        (0.6, 60.0, 0.0, f"smaller steps, {CENTRE}."),
     ],
 )
 def test_against_a_bias_of_steps(b, k, users, advice):
