@@ -144,12 +144,12 @@ class MissingCell(Place):
 class Comparison:
     """Result of :func:`compare`, with the rows in the order of publication.
 
-    ``level_of_test``: error rate of the family of all compared numbers. ``findings``: sentences on a summary
-    that does not follow from the run's rows.
+    ``level_of_test``: probability that a correct run fails, over all numbers compared. ``findings``:
+    sentences on a summary that does not follow from the run's rows.
     """
 
     name: str
-    level_of_test: float
+    level_of_test: float = 0.01
     rows: list[PublishedRow] = field(default_factory=list)
     missing: list[MissingCell] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
@@ -192,17 +192,17 @@ class Comparison:
                     f"the numbers; at most {largest}) is found with probability 80%"
                 )
 
-    def detectable(self, measure: Measure, power: float = 0.8) -> tuple[float, float] | None:
-        """Median and largest difference found with probability ``power``; None if nothing was compared.
+    def detectable(self, measure: Measure) -> tuple[float, float] | None:
+        """Median and largest difference found with probability .8; None if nothing was compared.
 
-        With m numbers in all a difference is (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2 + half
+        With m numbers in all a difference is (z(1 - a / (2 m)) + z(.8)) sqrt(SE^2 + printed SE^2 + half
         unit^2/3), from the first step of Holm's test at level a. For coverage it is a difference of shares,
         for length a share of the printed length.
         """
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None
         z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
-        z += NormalDist().inv_cdf(power)
+        z += NormalDist().inv_cdf(0.8)
         found = [z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows]
         return median(found), max(found)
 
@@ -212,15 +212,11 @@ class Comparison:
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
 
 
-def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Comparison:
-    """Compare the summary of a run with published tables.
-
-    ``level_of_test``: probability that a correct run fails, over all numbers compared.
-    """
+def compare(summary: pa.Table, name: str) -> Comparison:
+    """Compare the summary of a run with published tables."""
     at_hand: dict[tuple[Any, ...], list[Columns]] = {}
     for columns in summary.to_pylist():
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
-
     rows: list[PublishedRow] = []
     missing: dict[tuple[Any, ...], MissingCell] = {}
     for number in load(name):
@@ -239,7 +235,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             rows.append(replace(found, z=z, p_value=float(2.0 * ndtr(-abs(z)))))
     adjusted = holm([row.p_value for row in rows])
     rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
-    return Comparison(name, level_of_test, rows, list(missing.values()))
+    return Comparison(name, rows=rows, missing=list(missing.values()))
 
 
 def our_number(number: PublishedRow, row: Columns) -> tuple[float, float]:
