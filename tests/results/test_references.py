@@ -43,7 +43,7 @@ NO_ROWS = pa.table({"replicates": pa.array([], pa.int64())})
 
 
 def paragraph(study, summary=NO_ROWS, sessions=()):
-    return study_paragraph(RunDesign(study, True, ()), summary, sessions)
+    return study_paragraph(RunDesign(study), summary, sessions)
 
 
 def test_every_bundled_kind_has_references_and_every_entry_is_used():
