@@ -312,19 +312,16 @@ def predicted_biases(
     None for other methods, and if nothing is predicted.
     """
     known = dict.fromkeys(
-        (row["path"], row["n"])
-        for row in rows
-        if row["path"] in paths and says_average(row["method"]) is not False
+        (row["path"], row["n"]) for row in rows if row["path"] in paths and is_around_average(row["method"])
     )
     found = dict(zip(known, predict_simulators([(paths[path], n) for path, n in known]), strict=True))
     result: list[PredictedBias | None] = []
     for row in rows:
-        said, arrivals = says_average(row["method"]), found.get((row["path"], row["n"]))
-        if said is False or arrivals is None or row["bias"] is None or not row["empirical_se"]:
+        arrivals = found.get((row["path"], row["n"])) if is_around_average(row["method"]) else None
+        if arrivals is None or row["bias"] is None or not row["empirical_se"]:
             result.append(None)
-            continue
-        one = in_unit_of_rows(arrivals[row["coordinate"]], row, paths[row["path"]])
-        result.append(one if said or one.source() is not None else None)
+        else:
+            result.append(in_unit_of_rows(arrivals[row["coordinate"]], row, paths[row["path"]]))
     return result
 
 
@@ -340,15 +337,7 @@ def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[An
     return PredictedBias(arrival, {**row, "theta0": float(inverse(scale, row["theta0"]))}, users)
 
 
-def says_average(method: str) -> bool | None:
-    """Whether a method is around the average, as its class says.
-
-    None if it does not say so: for a plug-in that is not loaded, and for one that inherits from a bundled
-    class and may have another centre. Then its bias decides: whether it agrees with the prediction.
-    """
+def is_around_average(method: str) -> bool:
+    """Whether a method's class says that it is around the average. It is unknown without its plug-in."""
     kind = INTERVAL_METHODS.get(method)
-    if kind is None:
-        return None
-    if kind.__module__.startswith("ldpflow."):
-        return bool(kind.around_average)
-    return vars(kind).get("around_average")
+    return kind is not None and kind.around_average
