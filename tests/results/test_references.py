@@ -131,7 +131,6 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
         "ldp_sgd and BB: Dette and Graw, 2024;",
         "TR is ldpflow's own",
         "it builds on Frees and Ruppert, 1990, Ni and Huo, 2026 and Fieller, 1954.",
-        "also the t quantiles of BM.",
         "All n of a replicate lay on one path",
         "at most 0.01, path by path and judged at numbers fixed in advance, from 256 to at most 100,000.",
         "The seed was 7.",
