@@ -107,17 +107,15 @@ def with_note(table: pa.Table) -> pa.Table:
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Cells of each method by the class of their main cause: the most frequent class of each first."""
+    """Cells of each method by the class of their main cause, the most frequent class first."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row["method"], Counter())[row.get("cause_class") or "unknown"] += 1
-    found, further = [], []
+    found = []
     for method, own in counts.items():
-        (name, count), *others = own.most_common()
-        found.append(f"{method}: {count:,} of {own.total():,} {name}")
-        words = ", ".join(f"{count:,} {name}" for name, count in others)
-        further += [f"{method}: {words}"] if words else []
-    return "; ".join(found) + (f". Also {'; '.join(further)}" if further else "")
+        classes = ", ".join(f"{count:,} {name}" for name, count in own.most_common())
+        found.append(f"{method}: {classes}")
+    return "; ".join(found)
 
 
 COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses", "coverage_failures_as_misses_mcse")
@@ -167,16 +165,13 @@ def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = F
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
-def with_misses(row: Mapping[str, Any]) -> str:
-    return with_error(*(row[name] for name in COVERAGE[2:]))
-
-
 def failures(row: Mapping[str, Any]) -> str:
     if not row["failures"]:
         return ""
+    covers = with_error(*(row[name] for name in COVERAGE[2:]))
     return (
         f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
-        f"covers {with_misses(row)} MCSE."
+        f"covers {covers} MCSE."
     )
 
 

@@ -183,17 +183,16 @@ class Comparison:
         """Lines on the differences that the test would find, without which a verdict says little."""
         counts = [row.replicates for row in self.rows]
         for measure in COMPARED:
-            scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
             if (found := self.detectable(measure)) is not None:
-                middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
+                size = f"{found:.3g}" if measure == "coverage" else f"{100 * found:.3g}%"
                 each = " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
                 yield (
-                    f"power: with {each} replicates a true difference of {middle} in {measure} (median of "
-                    f"the numbers; at most {largest}) is found with probability 80%"
+                    f"power: with {each} replicates a true difference of {size} in {measure} (median of the "
+                    "numbers) is found with probability 80%"
                 )
 
-    def detectable(self, measure: Measure) -> tuple[float, float] | None:
-        """Median and largest difference found with probability .8; None if nothing was compared.
+    def detectable(self, measure: Measure) -> float | None:
+        """Median of the differences found with probability .8; None if nothing was compared.
 
         With m numbers in all a difference is (z(1 - a / (2 m)) + z(.8)) sqrt(SE^2 + printed SE^2 + half
         unit^2/3), from the first step of Holm's test at level a. For coverage it is a difference of shares,
@@ -201,10 +200,8 @@ class Comparison:
         """
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None
-        z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
-        z += NormalDist().inv_cdf(0.8)
-        found = [z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows]
-        return median(found), max(found)
+        z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows))) + NormalDist().inv_cdf(0.8)
+        return median(z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows)
 
     def as_table(self) -> pa.Table:
         types = {"int": pa.int64(), "float": pa.float64()}

@@ -275,7 +275,7 @@ def test_main_causes_are_counted_by_method():
         *({"method": "SN", "cause_class": name} for name in ("biased", "too short", "too short")),
         {"method": "BB", "cause_class": None},
     ]
-    assert count_causes(rows) == "SN: 2 of 3 too short; BB: 1 of 1 unknown. Also SN: 1 biased"
+    assert count_causes(rows) == "SN: 2 too short, 1 biased; BB: 1 unknown"
     for one in cells():
         found = decompose(one, 0.9)
         name, cause = found.cause_class(), found.main_words("start")
