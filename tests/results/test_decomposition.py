@@ -339,71 +339,47 @@ def diagnosed(estimate, half, se=1.0, level=0.9):
     return decompose(found, level)
 
 
-def within(found, name, value):
-    """Fails with probability 6e-5 if all is well."""
-    assert abs(found.diagnosis[name].effect - value) < 4 * found.diagnosis[name].mcse, name
-
-
-def chi(rng, df):
-    """sqrt(chi^2/df), and its mean."""
-    mean = math.sqrt(2 / df) * math.gamma((df + 1) / 2) / math.gamma(df / 2)
-    return np.sqrt(rng.chisquare(df, COUNT) / df), mean
-
-
-def test_bias_alone():
-    found = diagnosed(0.6 + np.random.default_rng(1).standard_normal(COUNT), Z)
+def effects_alone():
+    """Estimates, half lengths and standard errors of cells with one effect, its exact numbers, the cause."""
+    normal = np.random.default_rng(1).standard_normal(COUNT)
     exact = stats.norm.cdf(Z - 0.6) - stats.norm.cdf(-Z - 0.6)
-    for name, value in (("standardised_bias", 0.6), ("bias_effect", exact - 0.9), ("length_ratio", 1.0)):
-        within(found, name, value)
-    within(found, "coverage_together", exact)
-    assert found.diagnosis["variability_effect"].effect == pytest.approx(0.0, abs=1e-12)
-    assert found.main_cause() == "bias"
-    assert " SE: 0.900 (level) -0.0" in found.sentence() and " SE from the start: " in found.sentence("start")
+    bias = {
+        "standardised_bias": 0.6,
+        "bias_effect": exact - 0.9,
+        "length_ratio": 1,
+        "coverage_together": exact,
+    }
+    yield 0.6 + normal, Z, 1.0, bias | {"variability_effect": 0.0}, "bias"
+    for factor in (0.8, 1.3):
+        yield normal, factor * Z, 1.0, {"length_effect": 2 * stats.norm.cdf(factor * Z) - 1.9}, "length"
+    # Normal critical values where t ones are due: right on average, and yet too few cover.
+    se = np.sqrt(np.random.default_rng(3).chisquare(4, COUNT) / 4)
+    mean = math.sqrt(2 / 4) * math.gamma(5 / 2) / math.gamma(4 / 2)
+    varies = {"variability_effect": 2 * stats.t.cdf(Z / mean, 4) - 1.9, "coverage_left": 0.0}
+    yield normal, Z * se / mean, se, varies, "variability"
+    # Exact t intervals without a standard error, whose lengths vary by design.
+    yield normal, stats.t.ppf(0.95, 4) * se, None, {"length_effect": 0.0}, "none"
+    # Two points, each one standard error away: every estimate is inside.
+    yield np.where(normal < 0, -1.0, 1.0), Z, 1.0, {"shape_effect": 0.1}, "shape"
+    yield np.random.default_rng(5).exponential(size=COUNT) - 1, Z, 1.0, {"skewness": 2.0}, "shape"
+    yield stats.norm.ppf((np.arange(COUNT) + 0.5) / COUNT), Z, 1.0, {"coverage_left": 0.0}, "none"
 
 
-@pytest.mark.parametrize(("factor", "words"), [(0.8, "too short"), (1.3, "too long")])
-def test_length_alone(factor, words):
-    found = diagnosed(np.random.default_rng(2).standard_normal(COUNT), factor * Z)
-    within(found, "length_effect", 2 * stats.norm.cdf(factor * Z) - 1 - 0.9)
-    assert found.main_cause() == "length" and f"% {words}: " in found.sentence()
-
-
-def test_variable_lengths_of_methods_with_and_without_a_standard_error():
-    """Normal critical values where t ones are due: right on average, and yet too few cover.
-
-    Without a standard error lengths vary by design. Exact t intervals have no such effect.
-    """
-    rng = np.random.default_rng(3)
-    se, mean = chi(rng, 4)
-    found = diagnosed(rng.standard_normal(COUNT), Z * se / mean, se)
-    within(found, "variability_effect", 2 * stats.t.cdf(Z / mean, 4) - 1 - 0.9)
-    within(found, "coverage_left", 0.0)
-    assert found.main_cause() == "variability"
-    rng = np.random.default_rng(6)
-    half = stats.t.ppf(0.95, 4) * chi(rng, 4)[0]
-    found = diagnosed(rng.standard_normal(COUNT), half, None)
-    assert math.isnan(found.diagnosis["variability_effect"].effect) and found.main_cause() == "none"
-    within(found, "length_effect", 0.0)
-
-
-def test_shape_alone():
-    """Two points, each one standard error away: every estimate is inside."""
-    rng = np.random.default_rng(5)
-    found = diagnosed(np.where(rng.random(COUNT) < 0.5, -1.0, 1.0), Z)
-    assert found.diagnosis["shape_effect"].effect == pytest.approx(0.1) and found.main_cause() == "shape"
-    within(diagnosed(rng.exponential(size=COUNT) - 1, Z), "skewness", 2.0)
+def test_an_effect_alone():
+    """Each number fails with probability 6e-5 if all is well."""
+    for estimate, half, se, numbers, cause in effects_alone():
+        found = diagnosed(estimate, half, se)
+        for name, value in numbers.items():
+            assert abs(found.diagnosis[name].effect - value) < 4 * found.diagnosis[name].mcse + 1e-12, name
+        assert found.main_cause() == cause, numbers
+        assert ("(all effects, each within 2 MCSE or 0.0025)" in found.sentence()) == (cause == "none")
+        assert math.isnan(found.diagnosis["variability_effect"].effect) == (se is None)
 
 
 def test_lengths_that_depend_on_the_estimate_are_left():
     estimate = np.random.default_rng(7).standard_normal(COUNT)
     found = diagnosed(estimate, np.where(np.abs(estimate) > Z, 2 * Z, 8 / 9 * Z))
     assert found.diagnosis["coverage_left"].effect > 4 * found.diagnosis["coverage_left"].mcse
-
-
-def test_no_gap_no_cause():
-    found = diagnosed(stats.norm.ppf((np.arange(COUNT) + 0.5) / COUNT), Z)
-    assert found.main_cause() == "none"
-    assert "(all effects, each within 2 MCSE or 0.0025) = 0.900." in found.sentence()
 
 
 def test_errors_are_the_spread_of_repeated_studies():

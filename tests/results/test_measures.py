@@ -283,33 +283,6 @@ def test_a_small_bias_of_a_large_truth_keeps_its_digits():
     assert got["bias"] == 2.0**-19
 
 
-# What simsum 2.3.1 (White, for Stata) prints for the example ``check`` of its test script, 22 September 2025.
-SIMSUM = {
-    "bias": (-0.0119478, 0.02102), "empirical_se": (0.2101996, 0.0149382), "mse": (0.0438848, None),
-    "model_se": (0.2058237, 0.0014974), "relative_error_model_se": (-0.02081764, 0.06995112),
-}  # fmt: skip
-
-
-def test_moments_as_another_package_prints_them():
-    """100 estimates with these moments (and kurtosis 3), and standard errors that do not covary with them.
-
-    Of two errors it prints the first order for normal estimates: the jackknife is larger by up to 3%.
-    """
-    large, small = math.sqrt(1 + math.sqrt(8)), math.sqrt((4 - math.sqrt(8)) / 4)
-    pattern = np.array([large, -large, *[small, -small] * 4])  # mean square 1
-    (mean, _), (spread, _), (model_se, mcse) = (SIMSUM[n] for n in ("bias", "empirical_se", "model_se"))
-    sides = np.repeat(np.where(np.arange(10) % 2, 1.0, -1.0), 10)
-    se = np.sqrt(model_se**2 + 2 * mcse * model_se * math.sqrt(99) * sides)
-    found = one(rows(mean + spread * math.sqrt(0.99) * np.tile(pattern, 10), se))
-    for measure, (value, error) in SIMSUM.items():
-        # A difference of two printed numbers keeps their absolute error, not their relative one.
-        relative = measure == "relative_error_model_se"
-        assert found[measure] == pytest.approx(value, abs=3e-4 if relative else 3e-7), measure
-        if error is not None:
-            larger = 0.03 * error if relative or measure == "empirical_se" else 0.0
-            assert -3e-7 < found[f"{measure}_mcse"] - error < larger + 3e-7, measure
-
-
 def test_intervals_of_no_length_cover_the_mean_of_equal_estimates():
     """Their sum over their number is another double."""
     assert one(rows([0.1] * 3, half=0.0))["bias_eliminated_coverage"] == 1.0
