@@ -177,14 +177,9 @@ def failures(row: Mapping[str, Any]) -> str:
 
 def no_oracle(path: Simulator[Any, Any]) -> str:
     law = limit_law(path)
-    if law is None:
-        return "There is no oracle: no limit law of the estimate is known here."
-    if any(math.isinf(value) for value in law.variances):
+    if law is not None and any(math.isinf(value) for value in law.variances):
         return "There is no oracle: the variance of a step is infinite."
-    problem: Any = path.parts().get("problem")
-    unknown = problem is not None and any(math.isnan(v) for row in problem.curvature() for v in row)
-    what = f"curvature of {problem.kind} at the true value" if unknown else "variance of a step"
-    return f"There is no oracle: the {what} has no closed form here."
+    return "There is no oracle: no closed form of the estimate's limit law is known here."
 
 
 def extremes(row: Mapping[str, Any]) -> str:

@@ -257,8 +257,6 @@ def differences(number: PublishedRow, row: Columns) -> dict[str, tuple[Any, Any]
             value = tuple(json.loads(value))
         if (name in asked or value is not None) and value != printed:
             result[name] = (value, printed)
-    if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
-        del result["M"]  # the default, floor(n^(1/4)), typed out
     return result
 
 
