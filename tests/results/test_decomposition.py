@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import re
 from decimal import Decimal
@@ -34,8 +33,6 @@ from ldpflow.results.decomposition import (
 from ldpflow.results.explanation import count_causes, explain, extremes, failures, lost_words, no_oracle
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from tests.oracles.rows_in_cells import cells_of
-from tests.results.test_measures import rows
 from tests.studies import changed
 
 TERM = r"([+-]\d+\.\d+) ± \S+ \(([^()]+)\)"
@@ -57,17 +54,22 @@ def added_up(sentence):
     return headline, {words: float(amount) for amount, words in amounts}
 
 
-def cell(error, length, lower=None) -> CellRows:
+def cell(error, length, lower=None, se=1.0) -> CellRows:
     """Intervals about 0 + error; ``lower`` is the part of the length below the estimate."""
-    error, length = np.asarray(error, float), np.asarray(length, float)
+    error = np.asarray(error, float)
+    length, se = (np.broadcast_to(np.asarray(x, float), error.shape) for x in (length, se))
     lower = error - (length / 2 if lower is None else lower)
-    count = len(error)
-    values = {
-        "replicate": np.arange(count), "ok": np.ones(count, bool), "truth": np.zeros(count),
-        "estimate": error, "lower": lower, "upper": lower + length, "length": length,
-        "se": length / 3.29, "covered": ((lower <= 0) & (0 <= lower + length)).astype(float),
-    }  # fmt: skip
-    return CellRows(**{f.name: values[f.name] for f in dataclasses.fields(CellRows) if f.name in values})
+    return CellRows(
+        replicate=np.arange(len(error)),
+        truth=np.zeros(len(error)),
+        estimate=error,
+        se=se,
+        lower=lower,
+        upper=lower + length,
+        covered=((lower <= 0) & (0 <= lower + length)).astype(float),
+        length=length,
+        ok=np.ones(len(error), bool),
+    )
 
 
 def cells():
@@ -75,7 +77,7 @@ def cells():
     rng = np.random.default_rng(1)
     for count in (12, 50, 333, 2000):
         error = rng.normal(size=count)
-        yield cell(error, np.full(count, 3.29))
+        yield cell(error, 3.29)
         yield cell(error + 0.6, 3.29 * np.sqrt(rng.chisquare(4, count) / 4))
         yield cell(rng.exponential(size=count) - 1, 2 + rng.random(count))
         yield cell(error, 1 + np.abs(error) * rng.random(count))
@@ -202,14 +204,14 @@ def test_explanations_of_real_runs_add_up(runs, name):
 def test_the_main_cause_in_words():
     rng = np.random.default_rng(11)
     error, width = rng.normal(size=2000), 2 * stats.norm.ppf(0.95)
-    short = decompose(cell(error, 0.7 * width + 0 * error), 0.9)
+    short = decompose(cell(error, 0.7 * width), 0.9)
     assert re.fullmatch(r"(29|30|31)% too short", short.main_words())
-    biased = decompose(cell(error + 1.0, width + 0 * error), 0.9)
+    biased = decompose(cell(error + 1.0, width), 0.9)
     size = f"{biased.diagnosis['standardised_bias'].effect:+.2f}"
     assert biased.main_words("steps") == f"bias of {size} SE from the steps"
     failing = {"coverage": 0.9, "coverage_mcse": 0.01, "coverage_failures_as_misses": 0.6, "failures": 33}
     failing |= {"coverage_failures_as_misses_mcse": 0.05, "replicates": 100, "level": 0.9}
-    fine = decompose(cell(error, width + 0 * error), 0.9)
+    fine = decompose(cell(error, width), 0.9)
     assert lost_words(fine, failing) == "33% failed"
     assert "noise" not in fine.sentence(None, 33, "33% failed")
     few = failing | {"failures": 1, "coverage_failures_as_misses": 0.891}
@@ -334,22 +336,12 @@ Z = stats.norm.ppf(0.95)
 COUNT = 4000
 
 
-def diagnosed(estimate, half, se=1.0, level=0.9):
-    (found,) = cells_of(rows(estimate, se, half, level=level))[1]
-    return decompose(found, level)
-
-
 def effects_alone():
     """Estimates, half lengths and standard errors of cells with one effect, its exact numbers, the cause."""
     normal = np.random.default_rng(1).standard_normal(COUNT)
     exact = stats.norm.cdf(Z - 0.6) - stats.norm.cdf(-Z - 0.6)
-    bias = {
-        "standardised_bias": 0.6,
-        "bias_effect": exact - 0.9,
-        "length_ratio": 1,
-        "coverage_together": exact,
-    }
-    yield 0.6 + normal, Z, 1.0, bias | {"variability_effect": 0.0}, "bias"
+    bias = {"standardised_bias": 0.6, "bias_effect": exact - 0.9, "coverage_together": exact}
+    yield 0.6 + normal, Z, 1.0, bias | {"variability_effect": 0.0, "length_ratio": 1.0}, "bias"
     for factor in (0.8, 1.3):
         yield normal, factor * Z, 1.0, {"length_effect": 2 * stats.norm.cdf(factor * Z) - 1.9}, "length"
     # Normal critical values where t ones are due: right on average, and yet too few cover.
@@ -368,7 +360,7 @@ def effects_alone():
 def test_an_effect_alone():
     """Each number fails with probability 6e-5 if all is well."""
     for estimate, half, se, numbers, cause in effects_alone():
-        found = diagnosed(estimate, half, se)
+        found = decompose(cell(estimate, 2 * half, se=math.nan if se is None else se), 0.9)
         for name, value in numbers.items():
             assert abs(found.diagnosis[name].effect - value) < 4 * found.diagnosis[name].mcse + 1e-12, name
         assert found.main_cause() == cause, numbers
@@ -378,7 +370,7 @@ def test_an_effect_alone():
 
 def test_lengths_that_depend_on_the_estimate_are_left():
     estimate = np.random.default_rng(7).standard_normal(COUNT)
-    found = diagnosed(estimate, np.where(np.abs(estimate) > Z, 2 * Z, 8 / 9 * Z))
+    found = decompose(cell(estimate, np.where(np.abs(estimate) > Z, 4 * Z, 16 / 9 * Z)), 0.9)
     assert found.diagnosis["coverage_left"].effect > 4 * found.diagnosis["coverage_left"].mcse
 
 
@@ -392,7 +384,7 @@ def test_errors_are_the_spread_of_repeated_studies():
     found = []
     for _ in range(150):
         se = np.sqrt(rng.chisquare(20, 400) / 20)
-        found.append(diagnosed(0.3 + rng.standard_normal(400), 0.9 * Z * se, se))
+        found.append(decompose(cell(0.3 + rng.standard_normal(400), 1.8 * Z * se), 0.9))
     for name in (*(f"{cause}_effect" for cause in CAUSES), "coverage_left", "coverage_together"):
         spread = np.std([f.diagnosis[name].effect for f in found], ddof=1)
         mcse = math.sqrt(np.mean([f.diagnosis[name].mcse ** 2 for f in found]))
@@ -400,19 +392,9 @@ def test_errors_are_the_spread_of_repeated_studies():
         assert abs(math.log(mcse / spread / factor)) < 0.28, name
 
 
-@pytest.mark.parametrize(
-    ("estimate", "half"),
-    [
-        ([], 1.0),
-        ([1.0], 1.0),
-        ([1.0, 2.0], 1.0),
-        ([1.0, 1.0, 1.0], 1.0),
-        ([1.0, 2.0, 4.0], [1.0, 1.0, math.nan]),
-    ],
-)
-def test_too_little_to_say(estimate, half):
+def test_too_little_to_say():
     """The last interval ends at a public range."""
-    table = rows(estimate or [0.0], 1.0, half, level=0.9, failed=[] if estimate else [0])
-    found = decompose(cells_of(table)[1][0], 0.9)
-    assert found.main_cause() is None and "Nothing can be said" in found.sentence()
-    assert found.columns() == dict.fromkeys(DIAGNOSIS_COLUMNS)
+    for error in ([], [1.0], [1.0, 2.0], [1.0, 1.0, 1.0], [1.0, 2.0, 4.0]):
+        found = decompose(cell(error, [math.nan if e == 4.0 else 2.0 for e in error]), 0.9)
+        assert found.main_cause() is None and "Nothing can be said" in found.sentence()
+        assert found.columns() == dict.fromkeys(DIAGNOSIS_COLUMNS)
