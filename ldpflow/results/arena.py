@@ -57,8 +57,7 @@ class ArenaEntry:
     def length(self) -> float:
         """Mean length, over the oracle's if that is known; infinite if no interval is defined."""
         relative, mean = self.row.get("length_relative"), self.row["length_mean"]
-        known = relative if relative and math.isfinite(relative) else mean
-        return math.inf if known is None else float(known)
+        return next((float(length) for length in (relative, mean) if length is not None), math.inf)
 
     @property
     def coverage(self) -> float:

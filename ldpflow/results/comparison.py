@@ -213,7 +213,7 @@ def contrast(this: CellRows, baseline: CellRows) -> Row:
         variance = p_variance / len(this.ok) + q_variance / len(baseline.ok)
     lengths = [length[kept] for length, kept in zip(lengths, known, strict=True)]
     undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
-    values = (pairs, *discordant, mean, math.sqrt(variance), *length_ratio(*lengths, paired))
+    values = (pairs, *discordant, mean, math.sqrt(variance), *length_ratio(lengths[0], lengths[1], paired))
     found = dict(zip(CONTRAST, (*values, min(map(len, lengths)), paired, *undefined), strict=True))
     return {name: None if value != value else value for name, value in found.items()}
 

@@ -258,7 +258,7 @@ def second_moments(
         powers = values**times
         sums = np.where(values == 1.0, times, (powers - 1.0) / (values - 1.0))
         c = (powers * (np.asarray(start) @ vectors) + sums * (added @ vectors)) @ vectors.T
-    return np.nan_to_num(c, nan=np.inf, posinf=np.inf, neginf=np.inf)  # what overflows is infinite
+    return np.asarray(np.nan_to_num(c, nan=np.inf, posinf=np.inf, neginf=np.inf))  # beyond all numbers
 
 
 def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[float, float]:

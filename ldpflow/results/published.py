@@ -16,7 +16,6 @@ a coverage is raised to sqrt(p (1 - p)/replicates), its value under the hypothes
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -42,18 +41,15 @@ NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
 COVERAGE_HALF_UNIT = 0.0005
 PUBLISHED_REPLICATES = 500
 
-# Settings of the published study. The DEFAULTS are compared only if a summary has their column. Null there
-# means the default, which is the published value.
-STUDY: dict[str, Any] = {"epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9}
-DEFAULTS: dict[str, Any] = {"algorithm": "ldp_sgd", "theta0": 0.0}
+# Settings of the published study, as a summary has them.
+STUDY: dict[str, Any] = {
+    "epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9, "algorithm": "ldp_sgd", "theta0": 0.0
+}  # fmt: skip
 PROBLEM: dict[str, dict[str, Any]] = {
-    "quantile": {"mechanism": "randomized_response"},
-    "quantile_regression": {"mechanism": "laplace"},
-}
-PROBLEM_DEFAULTS: dict[str, dict[str, Any]] = {
-    "quantile": {"law": "normal", "location": 0.0, "scale": 1.0},
+    "quantile": {"mechanism": "randomized_response", "law": "normal", "location": 0.0, "scale": 1.0},
     "quantile_regression": {
-        "coefficients": (0.0, 0.0, 1.0, -1.0),
+        "mechanism": "laplace",
+        "coefficients": "[0.0, 0.0, 1.0, -1.0]",
         "covariates": "truncated_normal",
         "bound": 1.0,
         "errors": "normal",
@@ -249,15 +245,8 @@ def our_number(number: PublishedRow, row: Columns) -> tuple[float, float]:
 def differences(number: PublishedRow, row: Columns) -> dict[str, tuple[Any, Any]]:
     """Settings in which a row differs from the published cell: in the run and in print, by name."""
     asked = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
-    defaults = {**DEFAULTS, **PROBLEM_DEFAULTS[number.problem]}
-    result = {}
-    for name, printed in (asked | defaults).items():
-        value = row.get(name)
-        if isinstance(printed, tuple) and value is not None:
-            value = tuple(json.loads(value))
-        if (name in asked or value is not None) and value != printed:
-            result[name] = (value, printed)
-    return result
+    found = {name: (row.get(name), printed) for name, printed in asked.items()}
+    return {name: (ours, printed) for name, (ours, printed) in found.items() if ours != printed}
 
 
 def why_missing(number: PublishedRow, candidates: Sequence[Columns]) -> MissingCell:

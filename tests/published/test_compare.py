@@ -14,7 +14,7 @@ from scipy import stats
 from ldpflow.errors import InputError
 from ldpflow.results.published import METHOD, PROBLEM, STUDY, Comparison, compare, holm, load
 
-NULLS: dict[str, Any] = {"beta": None, "B": None, "multiplier": None, "M": None}
+NULLS: dict[str, Any] = {name: None for own in (*PROBLEM.values(), *METHOD.values()) for name in own}
 
 
 def compared(rows: list[dict[str, Any]]) -> Comparison:
@@ -28,9 +28,7 @@ def rows_as_printed() -> list[dict[str, Any]]:
         names = ("problem", "tau", "coordinate", "method", "n")
         new = {"path": "p" + "0" * 16, "replicates": 500, **{name: getattr(number, name) for name in names}}
         new |= {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
-        row = rows.setdefault(number.cell, new)
-        for name, value in NULLS.items():
-            row.setdefault(name, value)
+        row = rows.setdefault(number.cell, NULLS | new)
         row["coverage" if number.measure == "coverage" else "length_mean"] = number.printed
         row[f"{number.measure}_mcse"] = number.printed_se
     return list(rows.values())
@@ -121,20 +119,14 @@ def test_missing_cells_are_named() -> None:
     assert result.passed
 
 
-def test_other_laws_and_explicit_defaults() -> None:
+def test_other_laws() -> None:
     rows = rows_as_printed()
-    regression = {"coefficients": None, "covariates": None, "bound": None}
-    for row in rows:
-        row.update(law=None, theta0=0.0, algorithm="ldp_sgd", **regression)
     rows[0]["law"] = "laplace"
-    rows[1]["law"] = "normal"
-    rows[-1]["coefficients"] = "[0.0,0.0,1.0,-1.0]"
-    result = compared(rows)
-    (missing,) = result.missing
-    assert (missing.method, missing.n) == ("BB", 10**6)
-    assert missing.reason == "in the run only with law = laplace (published: normal)"
-    rows[-1]["coefficients"] = "[0.0,0.0,1.0]"
-    assert [cell.kind for cell in compared(rows).missing if cell.table == 2] == ["other settings"]
+    rows[-1]["coefficients"] = "[0.0, 0.0, 1.0]"
+    first, last = compared(rows).missing
+    assert (first.method, first.n) == ("BB", 10**6)
+    assert first.reason == "in the run only with law = laplace (published: normal)"
+    assert (last.kind, last.table) == ("other settings", 2)
 
 
 def test_every_matching_row_is_compared() -> None:
