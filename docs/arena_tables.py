@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from statistics import median
 
-import ldpflow as lf
 from ldpflow.columns import short
-from ldpflow.results.arena import UNDECIDED, ArenaSetting, settings_of, standings
+from ldpflow.report.results import Results
+from ldpflow.results.arena import HOLDS, UNDECIDED, ArenaEntry, ArenaSetting, settings_of
 
 SAID = ("law", "tau", "mechanism", "epsilon")
 
@@ -18,11 +20,9 @@ def recommended(settings: list[ArenaSetting]) -> str:
     for setting in settings:
         row = setting.entries[0].row
         entry = setting.reference
-        name = (
-            ("too few to say" if setting.undecided else "none")
-            if setting.best is None
-            else setting.best.label
-        )
+        name = "too few to say" if setting.undecided else "none"
+        if setting.best is not None:
+            name = setting.best.row["series"]
         text = name if entry is None else f"{name} ({entry.coverage:.3f}, {entry.length:.2f})"
         case = tuple("-" if row.get(name) is None else f"{row[name]}" for name in SAID)
         rows.setdefault(case, {})[setting.keys["n"]] = text
@@ -32,32 +32,29 @@ def recommended(settings: list[ArenaSetting]) -> str:
 
 
 def over_all(settings: list[ArenaSetting]) -> str:
-    """Every method over all settings."""
-    head = [
-        "method",
-        "holds its level in",
-        "too few replicates in",
-        "recommended in",
-        "lowest coverage",
-        "most failures",
-        "median length",
-    ]
+    """Every method over all settings, those first that hold their level in most of them."""
+    by_name: dict[str, list[ArenaEntry]] = {}
+    for entry in (entry for setting in settings for entry in setting.entries):
+        by_name.setdefault(entry.row["series"], []).append(entry)
     best = {id(setting.best) for setting in settings}
     body = []
-    for s in standings(settings):
-        barred, failed = s.entries[0].barred, max(float(entry.row["failure_share"]) for entry in s.entries)
+    for name, entries in by_name.items():
+        held = [entry for entry in entries if entry.state == HOLDS]
+        lengths = [entry.length for entry in held if math.isfinite(entry.length)]
+        barred, failed = entries[0].barred, max(entry.row["failure_share"] for entry in entries)
         body.append(
-            [
-                f"{s.label} ({barred})" if barred else s.label,
-                f"{s.held} of {len(s.entries)}",
-                str(sum(entry.state == UNDECIDED for entry in s.entries)),
-                str(sum(id(entry) in best for entry in s.entries)),
-                f"{min(entry.coverage for entry in s.entries):.3f}",
-                f"{failed:.1%}" if failed else "0",
-                "-" if s.length is None else f"{s.length:.2f}",
-            ]
+            {
+                "method": f"{name} ({barred})" if barred else name,
+                "holds its level in": f"{len(held)} of {len(entries)}",
+                "too few replicates in": str(sum(entry.state == UNDECIDED for entry in entries)),
+                "recommended in": str(sum(id(entry) in best for entry in entries)),
+                "lowest coverage": f"{min(entry.coverage for entry in entries):.3f}",
+                "most failures": f"{failed:.1%}" if failed else "0",
+                "median length": f"{median(lengths):.2f}" if lengths else "-",
+            }
         )
-    return table(head, body)
+    body.sort(key=lambda row: -int(row["holds its level in"].partition(" ")[0]))
+    return table([*body[0]], [[*row.values()] for row in body])
 
 
 def table(head: list[str], body: list[list[str]]) -> str:
@@ -67,5 +64,5 @@ def table(head: list[str], body: list[list[str]]) -> str:
 
 
 if __name__ == "__main__":
-    found = settings_of(lf.open_run(sys.argv[1]).summary().to_pylist())
+    found = settings_of(Results.load(sys.argv[1]).rows)
     print(recommended(found), over_all(found), sep="\n\n")

@@ -19,14 +19,12 @@ from ldpflow.report.results import CellIdentity, Results, Row, measured, present
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,
-    MOST,
     UNDECIDED,
     ArenaSetting,
     enough_in_words,
     judge,
     least_replicates,
     not_judged,
-    safest,
     why_barred,
 )
 from ldpflow.results.columns import summaries_of
@@ -223,17 +221,11 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
             label = tuple(short(setting.reference.row[name]) for name in names)
             down.setdefault(label, {})[setting.keys["n"]] = setting
     rows = [(label, [found.get(n) for n in across]) for label, found in down.items()]
-    everywhere = safest(settings)
     return {
         "head": [results.names.label(name) for name in names],
         "n": [short(n) for n in across],
         "rows": rows[:MAX_TABLE_ROWS],
         "left": max(len(rows) - MAX_TABLE_ROWS, 0),
-        "safest": everywhere,
-        "name": everywhere.entries[0].row["series"] if everywhere is not None else "",
-        "length": round_text(everywhere.length, 3) if everywhere is not None else "",
-        "relative": any(row.get("length_relative") is not None for row in results.rows),
-        "most": f"{100 * MOST:g}",
     }
 
 

@@ -84,7 +84,7 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         followed=followed_table(results) if results.followed else None,
         comparisons=published_comparisons(results),
         table=cell_table(results, settings),
-        texts=results.design.texts,
+        text=results.design.text,
         commands=commands(results),
         paragraph=study_paragraph(results.design, results.table, results.sessions) if results.study else "",
         references=bibtex(results.design.study) if results.study else "",
@@ -375,18 +375,16 @@ def list_values(value: Any) -> str:
 
 
 def commands(results: Results) -> list[str]:
-    """The commands that give the rows again, bit for bit; those of the sessions where no others are known."""
-    texts = results.design.texts
-    if not texts:
+    """The command that gives the rows again, bit for bit; those of the sessions if no study file does."""
+    if not results.design.text:
         return [command_of(session) for session in results.sessions]
-    names = [results.name] if len(texts) == 1 else [f"{results.name}-{at + 1}" for at in range(len(texts))]
     folder = shlex.quote(f"runs/{results.name}-again")
     flags = "".join(
         f" --{name.replace('_', '-')} {value:g}"
         for name, value in (results.design.precision or {}).items()
         if value is not None
     ) + plugin_flags(results)
-    return [f"ldpflow sweep {shlex.quote(f'{name}.toml')} --out {folder}{flags}" for name in names]
+    return [f"ldpflow sweep {shlex.quote(f'{results.name}.toml')} --out {folder}{flags}"]
 
 
 def plugin_flags(results: Results) -> str:

@@ -44,5 +44,7 @@ def progress(
 
 
 def command_of(session: Mapping[str, Any]) -> str:
-    """The command of a session, without the path of the program."""
-    return f"ldpflow {str(session.get('command', '')).partition(' ')[2]}"
+    """The command of a session, without the path of the program; that of a Python script as it was."""
+    command = str(session.get("command", ""))
+    program, _, rest = command.partition(" ")
+    return f"ldpflow {rest}" if program.endswith(("ldpflow", "ldpflow/__main__.py")) else command

@@ -182,7 +182,7 @@ class Results:
     def contrasts(self) -> dict[CellIdentity, Row]:
         """Paired contrasts of all cells with the baseline, where the run has both.
 
-        Their names are ``paired_`` and a field of :class:`ldpflow.results.comparison.Contrast`.
+        Their names are ``paired_`` and a number of :func:`ldpflow.results.comparison.contrast`.
         """
         for _ in self.read_cells():
             pass

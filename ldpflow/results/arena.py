@@ -11,7 +11,6 @@ A setting is a path, n, level and coordinate. One rule serves for all:
 * Methods that read the truth (such as the oracle) and joint regions (for all coordinates at once) are not
   recommended. Nor is a method whose plug-in is not loaded, since it may be one of these. A confidence
   sequence competes at one n like any other method, and loses by its length.
-* For all settings together: the shortest method that holds its level in a share :data:`MOST` of them.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -36,8 +34,6 @@ from ldpflow.store.run_store import RunStore
 TOLERANCE = 0.02
 """Largest shortfall of coverage below the level at which a method holds its level."""
 
-MOST = 0.9
-"""Share of the settings in which a method must hold its level to be recommended for all of them."""
 CHANCE = 0.8
 """Probability of :func:`least_replicates`."""
 
@@ -51,7 +47,6 @@ Row = Mapping[str, Any]
 class ArenaEntry:
     """A method in one setting, with its row of the summary."""
 
-    label: str
     row: Row
     state: str
     """Whether it holds its level (see :func:`judge`)."""
@@ -59,15 +54,10 @@ class ArenaEntry:
     """Why it is never recommended (see :func:`why_barred`); empty for most."""
 
     @property
-    def holds(self) -> bool:
-        return self.state == HOLDS
-
-    @property
     def length(self) -> float:
         """Mean length, over the oracle's if that is known; infinite if no interval is defined."""
         relative, mean = self.row.get("length_relative"), self.row["length_mean"]
-        known = relative if relative and math.isfinite(relative) else mean
-        return math.inf if known is None else float(known)
+        return next((float(length) for length in (relative, mean) if length is not None), math.inf)
 
     @property
     def coverage(self) -> float:
@@ -94,36 +84,6 @@ class ArenaSetting:
     def undecided(self) -> bool:
         """Whether no method is recommended and more replicates could change that."""
         return self.best is None and any(not e.barred and e.state == UNDECIDED for e in self.entries)
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A method over all settings that have it."""
-
-    entries: list[ArenaEntry]
-    held: int
-    """Number of settings in which it holds its level."""
-    length: float | None
-    """Median of its mean length over the oracle's, over the settings in which it holds its level."""
-
-
-def label_of(row: Row) -> str:
-    """Kind of a method and the settings that are not at their default: ``EBS, 3n^0.75, t``."""
-    kind = INTERVAL_METHODS.get(row["method"])
-    if kind is None:
-        return str(row["method"])
-    words = [str(row["method"])]
-    for name, field in kind.model_fields.items():
-        value = row.get(name)
-        if name == "kind" or value is None or value == field.default:
-            continue
-        if name in ("quantile", "base", "block_rule"):
-            words.append(f"of {value}" if name == "base" else str(value))
-        elif isinstance(value, bool):
-            words.append(name if value else f"no {name}")
-        else:
-            words.append(f"{name} = {value:g}" if isinstance(value, (int, float)) else f"{name} {value}")
-    return ", ".join(words)
 
 
 def why_barred(row: Row) -> str:
@@ -187,14 +147,14 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
     groups: dict[tuple[Any, ...], list[ArenaEntry]] = {}
     for row in rows:
         key = tuple(row[name] for name in keys)
-        groups.setdefault(key, []).append(ArenaEntry(label_of(row), row, judge(row), why_barred(row)))
+        groups.setdefault(key, []).append(ArenaEntry(row, judge(row), why_barred(row)))
     found = []
     for key, entries in groups.items():
-        held = sorted((e for e in entries if e.holds), key=lambda e: (e.length, e.label))
-        others = sorted((e for e in entries if not e.holds), key=lambda e: (-e.coverage, e.label))
+        held = sorted((e for e in entries if e.state == HOLDS), key=lambda e: e.length)
+        others = sorted((e for e in entries if e.state != HOLDS), key=lambda e: -e.coverage)
         best = next((entry for entry in held if not entry.barred), None)
         eligible = (entry for entry in entries if not entry.barred)
-        nearest = max(eligible, key=lambda e: (e.coverage, -e.length, e.label), default=None)
+        nearest = max(eligible, key=lambda e: (e.coverage, -e.length), default=None)
         found.append(ArenaSetting(dict(zip(keys, key, strict=True)), (*held, *others), best, nearest))
     return found
 
@@ -258,17 +218,3 @@ def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = 
     named = {"n", "method", *settings_in(rows)}
     shown = [name for name in settings if name in differing or name in named]
     return summary.select([*shown, *(name for name in measures if name in names and name not in shown)])
-
-
-def safest(settings: Iterable[ArenaSetting]) -> Standing | None:
-    """Shortest eligible method that holds its level in a share :data:`MOST` of its settings, or None."""
-    by_label: dict[str, list[ArenaEntry]] = {}
-    for entry in (entry for setting in settings for entry in setting.entries if not entry.barred):
-        by_label.setdefault(entry.label, []).append(entry)
-    found = []
-    for entries in by_label.values():
-        held = [entry for entry in entries if entry.holds]
-        lengths = [entry.length for entry in held if math.isfinite(entry.length)]
-        if held and len(held) >= MOST * len(entries):
-            found.append(Standing(entries, len(held), median(lengths) if lengths else None))
-    return min(found, key=lambda s: (s.length is None, s.length, s.entries[0].label), default=None)

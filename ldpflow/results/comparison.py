@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -42,28 +41,11 @@ ROUNDING = 1e-9
 """Largest difference of two lengths in units of their means that counts as rounding."""
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A cell against a baseline, over the replicates of both; a replicate without an interval is a miss.
-
-    ``only_this`` and ``only_baseline`` count discordant pairs (McNemar 1947). The difference of coverages is
-    the mean of d = covered - covered in the baseline, its MCSE sd(d) / sqrt(pairs). The ratio of mean lengths
-    is over the ``length_pairs`` that have both. ``undefined``: share of replicates without an interval. Cells
-    that are not ``paired`` have replicates of their own: ``pairs`` and ``length_pairs`` are the smaller
-    numbers of rows, and variances add.
-    """
-
-    pairs: int
-    only_this: int = 0
-    only_baseline: int = 0
-    coverage_difference: float = math.nan
-    coverage_difference_mcse: float = math.nan
-    length_ratio: float = math.nan
-    length_ratio_mcse: float = math.nan
-    length_pairs: int = 0
-    paired: bool = True
-    undefined: float = math.nan
-    undefined_baseline: float = math.nan
+CONTRAST = (
+    *("pairs", "only_this", "only_baseline", "coverage_difference", "coverage_difference_mcse"),
+    *("length_ratio", "length_ratio_mcse", "length_pairs", "paired", "undefined", "undefined_baseline"),
+)
+"""Numbers of :func:`contrast`."""
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = None) -> pa.Table:
@@ -117,7 +99,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
     # A setting without a value stays null: tables of runs of which one has texts there can be joined.
-    numbers = [f.name for f in table.schema if f.type == pa.null() and f.name in vars(Contrast)]
+    numbers = [f.name for f in table.schema if f.type == pa.null() and f.name in CONTRAST]
     fields = [f.with_type(pa.float64()) if f.name in numbers else f for f in table.schema]
     table = table.cast(pa.schema(fields))
     if not alone:
@@ -183,7 +165,7 @@ def matches(differs: Row, by: str, baseline: str | float) -> bool:
     return str(value) == baseline or (str(value) == kind and own.issuperset(settings))
 
 
-def label(differs: Row, by: str, named: Collection[tuple[str, str]] = ()) -> str:
+def label(differs: Row, by: str, named: Collection[tuple[str, str]]) -> str:
     """Value of ``by``, its real settings, and the others that ``named`` has of it."""
     rest = [
         f"{n}={text_of(v)}"
@@ -198,13 +180,14 @@ def text_of(value: object) -> str:
 
 
 def contrast(this: CellRows, baseline: CellRows) -> Row:
-    """The comparison of two cells by name, null where it is not a number."""
-    found = vars(compare_cells(this, baseline))
-    return {name: None if value != value else value for name, value in found.items()}
+    """A cell against a baseline, over the replicates of both; a replicate without an interval is a miss.
 
-
-def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
-    """Compare rows in pairs if equal row numbers mean equal replicates, else as independent samples."""
+    ``only_this`` and ``only_baseline`` count discordant pairs (McNemar 1947). The difference of coverages is
+    the mean of d = covered - covered in the baseline, its MCSE sd(d) / sqrt(pairs). The ratio of mean lengths
+    is over the ``length_pairs`` that have both. ``undefined``: share of replicates without an interval. Rows
+    are paired if equal row numbers mean equal replicates. Else ``pairs`` and ``length_pairs`` are the smaller
+    numbers of rows, and variances add. Numbers that are undefined are None.
+    """
     cells = (this, baseline)
     paired = this.runs == baseline.runs
     places: Sequence[Any] = [np.arange(len(cell.ok)) for cell in cells]
@@ -213,7 +196,8 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
         places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]
     pairs = min(map(len, places))
     if pairs == 0:
-        return Contrast(0, paired=paired)
+        counts = ("pairs", "only_this", "only_baseline", "length_pairs")
+        return dict.fromkeys(CONTRAST) | dict.fromkeys(counts, 0) | {"paired": paired}
     hits = [np.where(cell.ok, cell.covered, 0.0)[at] for cell, at in zip(cells, places, strict=True)]
     lengths = [lengths_or_nan(cell)[at] for cell, at in zip(cells, places, strict=True)]
     known = [~np.isnan(length) for length in lengths]
@@ -229,9 +213,9 @@ def compare_cells(this: CellRows, baseline: CellRows) -> Contrast:
         variance = p_variance / len(this.ok) + q_variance / len(baseline.ok)
     lengths = [length[kept] for length, kept in zip(lengths, known, strict=True)]
     undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
-    ratio, ratio_error = length_ratio(lengths[0], lengths[1], paired)
-    differences = (*discordant, mean, math.sqrt(variance), ratio, ratio_error)
-    return Contrast(pairs, *differences, min(map(len, lengths)), paired, *undefined)
+    values = (pairs, *discordant, mean, math.sqrt(variance), *length_ratio(lengths[0], lengths[1], paired))
+    found = dict(zip(CONTRAST, (*values, min(map(len, lengths)), paired, *undefined), strict=True))
+    return {name: None if value != value else value for name, value in found.items()}
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
@@ -241,7 +225,7 @@ def lengths_or_nan(cell: CellRows) -> Floats:
     return lengths
 
 
-def length_ratio(a: Floats, b: Floats, paired: bool = True) -> tuple[float, float]:
+def length_ratio(a: Floats, b: Floats, paired: bool) -> tuple[float, float]:
     """Ratio Q of mean lengths, and its MCSE by the delta method; of m pairs Q sqrt(sum psi^2/(m (m - 1)))."""
     if not (len(a) and len(b) and total(b) > 0):
         return math.nan, math.nan

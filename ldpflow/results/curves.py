@@ -232,9 +232,6 @@ def momentum_curves(simulator: FiniteSum, checkpoints: ArrayLike) -> tuple[Curve
     return bounds, limits
 
 
-LOOPED = 5000  # steps up to which a loop is as fast as powers of eigenvalues
-
-
 def second_moments(
     lambdas: ArrayLike,
     start: ArrayLike,
@@ -253,20 +250,15 @@ def second_moments(
     lam = np.asarray(lambdas, dtype=float)
     own = 1.0 - 2.0 * eta * lam + eta**2 * (b + kurtosis - 2.0) / b * lam**2
     matrix = np.diag(own) + eta**2 / b * np.outer(lam, lam)
-    c = np.empty((steps + 1, len(lam)))
-    c[0] = np.asarray(start, dtype=float)
     added = eta**2 * (variance * lam / b + noise)
-    if steps > LOOPED:
-        # The matrix is symmetric: its powers follow from its eigenvalues.
-        values, vectors = np.linalg.eigh(matrix)
-        rest = np.linalg.solve(np.eye(len(lam)) - matrix, added)
-        with np.errstate(over="ignore", under="ignore"):
-            powers = values[None, :] ** np.arange(1, steps + 1)[:, None]
-        c[1:] = rest + (powers * (vectors.T @ (c[0] - rest))) @ vectors.T
-        return c
-    for t in range(steps):
-        c[t + 1] = matrix @ c[t] + added
-    return c
+    # The matrix is symmetric: its powers, and their sums, follow from its eigenvalues.
+    values, vectors = np.linalg.eigh(matrix)
+    times = np.arange(steps + 1)[:, None]
+    with np.errstate(all="ignore"):
+        powers = values**times
+        sums = np.where(values == 1.0, times, (powers - 1.0) / (values - 1.0))
+        c = (powers * (np.asarray(start) @ vectors) + sums * (added @ vectors)) @ vectors.T
+    return np.asarray(np.nan_to_num(c, nan=np.inf, posinf=np.inf, neginf=np.inf))  # beyond all numbers
 
 
 def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[float, float]:

@@ -199,25 +199,14 @@ class Decomposition:
             f"Coverage{' of the finished replicates' if failed else ''} {self.coverage:.{digits}f} ± "
             f"{self.coverage_mcse:.{digits}f} MCSE at level {self.level:g}"
         )
-        unmeasured = int(np.isnan(self.rows.length).sum())
-        if unmeasured and not self.parts:
-            return (
-                f"{head}: {unmeasured:,} intervals end at a public range and have no length, so that effects "
-                "cannot be told apart."
-            )
         shown = [*self.terms, *([] if self.rest is None else [self.rest])]
         if not shown:
-            return "Nothing can be said: it takes three finished replicates that differ."
+            return "Nothing can be said: it takes three finished replicates that differ, all with a length."
         main = self.main_words(source)
-        kind, leading = self.leading()
         if lost:
             main = f"too low with failures as misses, mainly because {lost}"
-        elif leading is not None:
+        elif self.leading()[1] is not None:
             main = f"mainly {main}"
-            sign = math.copysign(1.0, leading.effect)
-            counter = min((t for t in self.terms if t.name != JOINT), key=lambda term: sign * term.effect)
-            if kind not in MAIN and -sign * counter.effect > abs(leading.effect) / 2:
-                main += f", and against it {self.words(counter)}"
         amounts = round_terms([term.effect for term in shown], self.coverage, self.level, digits)
         added = " ".join(
             f"{amount:+.{digits}f} ± {error_text(term.mcse, digits)} ({self.words(term)})"

@@ -1,4 +1,4 @@
-"""Design of a run's rows: settings, whether they are a full factorial, and study files that give them.
+"""Design of a run's rows: settings, whether they are a full factorial, and a study file that gives them.
 
 A run may grow, and study.toml is the study of the last command. It is the design if it has all cells of rows.
 """
@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -26,13 +25,10 @@ from ldpflow.study.reading import stored_mapping, toml_text
 from ldpflow.study.stored import entries, public_study, stored_study
 
 AXES = (*PARTS, "method", "level", "n")
-"""Axes of a study's product, in the order in which blocks are joined."""
+"""Axes of a study's product."""
 
 FIXED = ("replicates", "independent_n", "followed")
 """Settings that all cells of a study share."""
-
-BUDGET = {"epsilon", "mu", "delta"}
-"""Settings whose new values a study may have alone. New values of other settings come with the old ones."""
 
 Place = tuple[str, str]
 """Path, and id of a cell; an empty id for trajectories."""
@@ -47,10 +43,10 @@ class RunDesign:
 
     study: Mapping[str, Any]
     """The tables of a study file that has all values of the rows, without the values of a pilot."""
-    factorial: bool
+    text: str = ""
+    """Study file that gives the rows, empty if none is known."""
+    factorial: bool = True
     """Whether the rows are all combinations of these values."""
-    texts: tuple[str, ...]
-    """Study files that together give the rows, in an order in which they can be run; empty if unknown."""
     precision: Mapping[str, Any] | None = None
     """Targets that decided the number of replicates."""
     missing: tuple[int, int] | None = None
@@ -70,8 +66,7 @@ def run_design(
     study = stored_study(store)
     last = sessions[-1] if sessions else {}
     targets = last.get("precision")
-    tables, text = public_study(mapping, store.read_study() or "")
-    design = RunDesign(tables, True, (text,) if text else ())
+    design = RunDesign(*public_study(mapping, store.read_study() or ""))
     if not rows.cells or (mapping and study is None and len(sessions) == 1):
         return design if targets is None else replace(design, precision=targets)
     if study is not None:
@@ -120,27 +115,11 @@ class StoredDesign:
     def fit(self, replicates: int) -> bool:
         return all(count == replicates // self.runs[place] for place, count in self.counts.items())
 
-    def replicates(self) -> dict[Place, int]:
-        """Number of replicates behind the rows of each cell: one number for all cells if possible.
-
-        If a row takes m replicates, several numbers give equally many rows. Then the number of another cell
-        of the path is taken.
-        """
-        least = {place: count * self.runs[place] for place, count in self.counts.items()}
-        most = max(least.values(), default=0)
-        if self.fit(most):
-            return dict.fromkeys(least, most)
-        whole: dict[str, list[int]] = {}
-        for (path, _), count in least.items():
-            whole.setdefault(path, []).append(count)
-        return {
-            place: max(r for r in whole[place[0]] if 0 <= r - count < self.runs[place])
-            for place, count in least.items()
-        }
-
     def points(self, mapping: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         tables = {path: tables_of(simulator) for path, simulator in self.paths.items()}
-        replicates = self.replicates()
+        least = {place: count * self.runs[place] for place, count in self.counts.items()}
+        most = max(least.values())
+        replicates = dict.fromkeys(least, most) if self.fit(most) else least
         for place, cell in self.cells.items():
             path = place[0]
             settings = {k: v for k, v in cell.items() if k not in ("n", "level", "method")}
@@ -159,27 +138,15 @@ class StoredDesign:
         """The design from the rows alone. ``mapping`` is the study of the last command."""
         points = list(self.points(mapping))
         whole = {name: tuple(dict.fromkeys(p[name] for p in points if name in p)) for name in (*AXES, *FIXED)}
-        tables, _ = public_study(self.study_of(whole, mapping), "")
+        study = self.study_of(whole, mapping)
+        made = self.made_by(study)
         cells = [{name: value for name, value in point.items() if name != "replicates"} for point in points]
-        factorial = (
-            len(products(cells, AXES)) == 1
-            or self.made_by(self.study_of(whole, mapping)) == self.counts.keys()
-        )
+        factorial = made == self.counts.keys() or len(products(cells)) == 1
         differing = {name for name in FIXED if len(whole[name]) > 1}
-        if factorial and differing <= ({"replicates"} if targets is not None else set()):
-            return RunDesign(tables, True, self.texts([whole], mapping), targets if differing else None)
-        blocks = sorted(products(points, AXES), key=lambda block: -len(designs_of(block)))
-        return RunDesign(tables, factorial, self.texts(blocks, mapping))
-
-    def texts(self, blocks: Sequence[Block], mapping: Mapping[str, Any]) -> tuple[str, ...]:
-        """Study files of the blocks, none if they do not give the rows or a run cannot grow by them."""
-        studies = [self.study_of(block, mapping) for block in blocks]
-        made = [self.made_by(study) for study in studies]
-        if None not in made and set().union(*(places or () for places in made)) != self.counts.keys():
-            return ()
-        if not designs_of(blocks[0]) >= {design for block in blocks for design in designs_of(block)}:
-            return ()
-        return tuple(public_study(study, toml_text(study))[1] for study in studies)
+        known = factorial and made in (None, self.counts.keys())
+        if not known or not differing <= ({"replicates"} if targets is not None else set()):
+            return RunDesign(public_study(study, "")[0], factorial=factorial)
+        return RunDesign(*public_study(study, toml_text(study)), precision=targets if differing else None)
 
     def made_by(self, study: Mapping[str, Any]) -> set[Place] | None:
         """The cells of a study: None if a component is not known here, empty if the study is impossible."""
@@ -247,20 +214,13 @@ def axis_order(value: Any) -> tuple[float, str]:
     return (value, "") if isinstance(value, (int, float)) else (math.inf, str(value))
 
 
-def designs_of(block: Block) -> set[str]:
-    """Combinations of a path's parts in a block, without budgets."""
-    tables = [map(json.loads, block[table]) for table in PARTS if block.get(table)]
-    free = [[{k: v for k, v in part.items() if k not in BUDGET} for part in parts] for parts in tables]
-    return set(map(canonical_json, product(*free)))
-
-
-def products(points: Iterable[Mapping[str, str]], axes: Sequence[str] | None = None) -> list[Block]:
+def products(points: Iterable[Mapping[str, str]]) -> list[Block]:
     """Blocks whose combinations are these points, each once.
 
     Two blocks that differ in one axis alone are joined, axis by axis, until no two do.
     """
     blocks: list[Block] = [{name: (value,) for name, value in point.items()} for point in points]
-    names = list(axes or dict.fromkeys(name for block in blocks for name in block))
+    names = list(dict.fromkeys(name for block in blocks for name in block))
     count = None
     while count != len(blocks):
         count = len(blocks)

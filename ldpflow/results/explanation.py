@@ -17,11 +17,10 @@ from ldpflow.columns import Column, round_text, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import inverse, slope
-from ldpflow.results.arena import HOLDS, KEYS, judge, label_of, why_barred
 from ldpflow.results.arrival import Arrival, feasible_n, predict_simulators
 from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, TINY, Decomposition, decompose
-from ldpflow.results.measures import has_exploded, one_dominates
+from ldpflow.results.measures import has_exploded
 from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.simulators.approach import approach, limit_law
 from ldpflow.simulators.simulator import Simulator
@@ -33,6 +32,7 @@ FACTOR = 2.0  # predicted and measured bias agree if one is at most this times t
 BIAS, TIMES = 0.1, 25.0  # as in feasible_n: largest bias (SE), fewest relaxation times of a run that arrives
 SMALL = 0.5  # bias (SE) up to which a verdict on steps is on the spread: see Arrival.verdict
 MOST_USERS = 100.0  # largest factor of n in an advice
+CENTRE = "another centre, such as TR if it holds its level here"
 
 
 def explain(
@@ -56,11 +56,6 @@ def explain(
         cell_identity(row, group_keys(summary.schema)): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
     }
-    every = store.read_summary()
-    centres: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-    for row in rows if every is None else every.to_pylist():
-        if says_average(row["method"]) is False and not why_barred(row):
-            centres.setdefault(tuple(row[name] for name in KEYS), []).append(row)
     found: list[dict[str, Any]] = [{} for _ in rows]
     for keys, cells in pieces or stored_cells(store, damaged=damaged):
         for key, cell in zip(keys.to_pylist(), cells, strict=True):
@@ -69,16 +64,14 @@ def explain(
             at, row, arrival = wanted[cell_identity(key, keys.column_names)]
             coverage = decompose(cell, row["level"])
             source = None if arrival is None else arrival.source()
-            other = centres.get(tuple(row[name] for name in KEYS), ())
             lost = lost_words(coverage, row)
             no_length = not math.isfinite(row.get("oracle_length") or math.nan)
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
-                "" if arrival is None else arrival.sentence(other, coverage.leading()[0] != "none"),
+                "" if arrival is None else arrival.sentence(coverage.leading()[0] != "none"),
                 *cautions(row, columns, row["path"] in vectors),
                 failures(row),
                 no_oracle(paths[row["path"]]) if no_length else "",
-                dominance(row) if one_dominates(cell) else "",
                 extremes(row),
                 looks(row),
             ]
@@ -114,17 +107,15 @@ def with_note(table: pa.Table) -> pa.Table:
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Cells of each method by the class of their main cause: the most frequent class of each first."""
+    """Cells of each method by the class of their main cause, the most frequent class first."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row["method"], Counter())[row.get("cause_class") or "unknown"] += 1
-    found, further = [], []
+    found = []
     for method, own in counts.items():
-        (name, count), *others = own.most_common()
-        found.append(f"{method}: {count:,} of {own.total():,} {name}")
-        words = ", ".join(f"{count:,} {name}" for name, count in others)
-        further += [f"{method}: {words}"] if words else []
-    return "; ".join(found) + (f". Also {'; '.join(further)}" if further else "")
+        classes = ", ".join(f"{count:,} {name}" for name, count in own.most_common())
+        found.append(f"{method}: {classes}")
+    return "; ".join(found)
 
 
 COVERAGE = ("coverage", "coverage_mcse", "coverage_failures_as_misses", "coverage_failures_as_misses_mcse")
@@ -161,16 +152,6 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     return ""
 
 
-def centre_advice(measured: Sequence[Mapping[str, Any]]) -> str:
-    """Advice to take another centre, with the coverages that the run has measured of such methods."""
-    if not measured:
-        return "another centre, such as TR, which is not in this run"
-    good = [row for row in measured if judge(row) == HOLDS]
-    here = " and ".join(f"{label_of(row)} {with_misses(row)}" for row in good or measured)
-    here += ", failures as misses"
-    return f"another centre ({'here ' if good else 'none here is shown to hold its level: '}{here})"
-
-
 def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ...]:
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
 
@@ -184,39 +165,21 @@ def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = F
     return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
 
 
-def with_misses(row: Mapping[str, Any]) -> str:
-    return with_error(*(row[name] for name in COVERAGE[2:]))
-
-
 def failures(row: Mapping[str, Any]) -> str:
     if not row["failures"]:
         return ""
+    covers = with_error(*(row[name] for name in COVERAGE[2:]))
     return (
         f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
-        f"covers {with_misses(row)} MCSE."
+        f"covers {covers} MCSE."
     )
 
 
 def no_oracle(path: Simulator[Any, Any]) -> str:
     law = limit_law(path)
-    if law is None:
-        return "There is no oracle: no limit law of the estimate is known here."
-    if any(math.isinf(value) for value in law.variances):
+    if law is not None and any(math.isinf(value) for value in law.variances):
         return "There is no oracle: the variance of a step is infinite."
-    problem: Any = path.parts().get("problem")
-    unknown = problem is not None and any(math.isnan(v) for row in problem.curvature() for v in row)
-    what = f"curvature of {problem.kind} at the true value" if unknown else "variance of a step"
-    return f"There is no oracle: the {what} has no closed form here."
-
-
-def dominance(row: Mapping[str, Any]) -> str:
-    value, error = row.get("relative_error_model_se"), row.get("relative_error_model_se_mcse")
-    if value is None or error is None:
-        return ""
-    return (
-        "One replicate has more than half of the estimates' variance or of the squared standard errors: the "
-        f"relative error of the standard errors, {value:+.3g} ± {error:.2g} MCSE, rests on it."
-    )
+    return "There is no oracle: no closed form of the estimate's limit law is known here."
 
 
 def extremes(row: Mapping[str, Any]) -> str:
@@ -272,12 +235,11 @@ class PredictedBias:
             return None
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
-    def sentence(self, centres: Sequence[Mapping[str, Any]] = (), gap: bool = True) -> str:
+    def sentence(self, gap: bool = True) -> str:
         """A sentence on a path that does not arrive, with advice; empty if it arrives.
 
-        Biases are in empirical standard errors, as in the sum of effects. ``centres`` are rows of the run
-        for methods that are not around the average. A spread that is too large is named only with a ``gap``
-        between coverage and level, which it would explain.
+        Biases are in empirical standard errors, as in the sum of effects. A spread that is too large is
+        named only with a ``gap`` between coverage and level, which it would explain.
         """
         found, row = self.arrival, self.row
         spread = found.verdict == "steps_too_large" and abs(found.bias) <= SMALL
@@ -294,7 +256,7 @@ class PredictedBias:
             remedy += ", or a start nearer to the true value"
         if found.verdict == "steps_too_large":
             words += " for the average"
-            remedy = self.against_steps(centre_advice(centres))
+            remedy = self.against_steps()
         k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
         moved = ""
         if not math.isnan(found.last_mean):
@@ -318,14 +280,14 @@ class PredictedBias:
         power = self.row["gamma"] - 1 if more > 1 else -0.5
         return float(TIMES / self.arrival.relaxation_times * more**power)
 
-    def against_steps(self, centre: str) -> str:
+    def against_steps(self) -> str:
         gamma, n, users = self.row.get("gamma"), self.row["n"], self.users
         if gamma is None or abs(self.arrival.bias_steps) <= BIAS or not (factor := self.factor_of_c()) < 1:
-            return f"smaller steps, {centre}"
+            return f"smaller steps, {CENTRE}"
         steps = f"c times {factor:.2g}, or a larger gamma"
         # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
         found = [] if users > n else [f"smaller steps ({steps})"]
-        found.append(centre)
+        found.append(CENTRE)
         if n < users <= MOST_USERS * n:
             unit = 10.0 ** (math.floor(math.log10(users)) - 1)
             found.append(f"or about n = {math.ceil(users / unit * (1 - 1e-12)) * unit:,.0f} and {steps}")
@@ -340,19 +302,16 @@ def predicted_biases(
     None for other methods, and if nothing is predicted.
     """
     known = dict.fromkeys(
-        (row["path"], row["n"])
-        for row in rows
-        if row["path"] in paths and says_average(row["method"]) is not False
+        (row["path"], row["n"]) for row in rows if row["path"] in paths and is_around_average(row["method"])
     )
     found = dict(zip(known, predict_simulators([(paths[path], n) for path, n in known]), strict=True))
     result: list[PredictedBias | None] = []
     for row in rows:
-        said, arrivals = says_average(row["method"]), found.get((row["path"], row["n"]))
-        if said is False or arrivals is None or row["bias"] is None or not row["empirical_se"]:
+        arrivals = found.get((row["path"], row["n"])) if is_around_average(row["method"]) else None
+        if arrivals is None or row["bias"] is None or not row["empirical_se"]:
             result.append(None)
-            continue
-        one = in_unit_of_rows(arrivals[row["coordinate"]], row, paths[row["path"]])
-        result.append(one if said or one.source() is not None else None)
+        else:
+            result.append(in_unit_of_rows(arrivals[row["coordinate"]], row, paths[row["path"]]))
     return result
 
 
@@ -368,15 +327,7 @@ def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[An
     return PredictedBias(arrival, {**row, "theta0": float(inverse(scale, row["theta0"]))}, users)
 
 
-def says_average(method: str) -> bool | None:
-    """Whether a method is around the average, as its class says.
-
-    None if it does not say so: for a plug-in that is not loaded, and for one that inherits from a bundled
-    class and may have another centre. Then its bias decides: whether it agrees with the prediction.
-    """
+def is_around_average(method: str) -> bool:
+    """Whether a method's class says that it is around the average. It is unknown without its plug-in."""
     kind = INTERVAL_METHODS.get(method)
-    if kind is None:
-        return None
-    if kind.__module__.startswith("ldpflow."):
-        return bool(kind.around_average)
-    return vars(kind).get("around_average")
+    return kind is not None and kind.around_average

@@ -204,20 +204,6 @@ def model_se_measures(estimate: Floats, se: Floats, mean: float, variance: float
     return result
 
 
-def one_dominates(rows: CellRows) -> bool:
-    """Whether one replicate has more than half of the squared standard errors or of the variance."""
-    finished = rows.finished()
-    if len(finished.ok) < 3 or not finished.has_se():
-        return False
-    with np.errstate(all="ignore"):
-        deviations = (finished.estimate - total(finished.estimate) / len(finished.ok)) ** 2
-        return has_dominant(finished.se**2) or has_dominant(deviations)
-
-
-def has_dominant(values: Floats) -> bool:
-    return bool(DOMINATES * total(values) < values.max() < math.inf)
-
-
 def has_exploded(row: Mapping[str, Any]) -> bool:
     """Whether the lengths of a row of the summary differ by orders of magnitude, though all are finite."""
     mean, median = row.get("length_mean"), row.get("length_median")

@@ -16,7 +16,6 @@ a coverage is raised to sqrt(p (1 - p)/replicates), its value under the hypothes
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -42,18 +41,15 @@ NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
 COVERAGE_HALF_UNIT = 0.0005
 PUBLISHED_REPLICATES = 500
 
-# Settings of the published study. The DEFAULTS are compared only if a summary has their column. Null there
-# means the default, which is the published value.
-STUDY: dict[str, Any] = {"epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9}
-DEFAULTS: dict[str, Any] = {"algorithm": "ldp_sgd", "theta0": 0.0}
+# Settings of the published study, as a summary has them.
+STUDY: dict[str, Any] = {
+    "epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9, "algorithm": "ldp_sgd", "theta0": 0.0
+}  # fmt: skip
 PROBLEM: dict[str, dict[str, Any]] = {
-    "quantile": {"mechanism": "randomized_response"},
-    "quantile_regression": {"mechanism": "laplace"},
-}
-PROBLEM_DEFAULTS: dict[str, dict[str, Any]] = {
-    "quantile": {"law": "normal", "location": 0.0, "scale": 1.0},
+    "quantile": {"mechanism": "randomized_response", "law": "normal", "location": 0.0, "scale": 1.0},
     "quantile_regression": {
-        "coefficients": (0.0, 0.0, 1.0, -1.0),
+        "mechanism": "laplace",
+        "coefficients": "[0.0, 0.0, 1.0, -1.0]",
         "covariates": "truncated_normal",
         "bound": 1.0,
         "errors": "normal",
@@ -144,12 +140,12 @@ class MissingCell(Place):
 class Comparison:
     """Result of :func:`compare`, with the rows in the order of publication.
 
-    ``level_of_test``: error rate of the family of all compared numbers. ``findings``: sentences on a summary
-    that does not follow from the run's rows.
+    ``level_of_test``: probability that a correct run fails, over all numbers compared. ``findings``:
+    sentences on a summary that does not follow from the run's rows.
     """
 
     name: str
-    level_of_test: float
+    level_of_test: float = 0.01
     rows: list[PublishedRow] = field(default_factory=list)
     missing: list[MissingCell] = field(default_factory=list)
     findings: list[str] = field(default_factory=list)
@@ -183,28 +179,25 @@ class Comparison:
         """Lines on the differences that the test would find, without which a verdict says little."""
         counts = [row.replicates for row in self.rows]
         for measure in COMPARED:
-            scale, unit = (1.0, "") if measure == "coverage" else (100.0, "%")
             if (found := self.detectable(measure)) is not None:
-                middle, largest = (f"{scale * value:.3g}{unit}" for value in found)
+                size = f"{found:.3g}" if measure == "coverage" else f"{100 * found:.3g}%"
                 each = " to ".join(f"{count:,}" for count in dict.fromkeys((min(counts), max(counts))))
                 yield (
-                    f"power: with {each} replicates a true difference of {middle} in {measure} (median of "
-                    f"the numbers; at most {largest}) is found with probability 80%"
+                    f"power: with {each} replicates a true difference of {size} in {measure} (median of the "
+                    "numbers) is found with probability 80%"
                 )
 
-    def detectable(self, measure: Measure, power: float = 0.8) -> tuple[float, float] | None:
-        """Median and largest difference found with probability ``power``; None if nothing was compared.
+    def detectable(self, measure: Measure) -> float | None:
+        """Median of the differences found with probability .8; None if nothing was compared.
 
-        With m numbers in all a difference is (z(1 - a / (2 m)) + z(power)) sqrt(SE^2 + printed SE^2 + half
+        With m numbers in all a difference is (z(1 - a / (2 m)) + z(.8)) sqrt(SE^2 + printed SE^2 + half
         unit^2/3), from the first step of Holm's test at level a. For coverage it is a difference of shares,
         for length a share of the printed length.
         """
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None
-        z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows)))
-        z += NormalDist().inv_cdf(power)
-        found = [z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows]
-        return median(found), max(found)
+        z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows))) + NormalDist().inv_cdf(0.8)
+        return median(z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows)
 
     def as_table(self) -> pa.Table:
         types = {"int": pa.int64(), "float": pa.float64()}
@@ -212,15 +205,11 @@ class Comparison:
         return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
 
 
-def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Comparison:
-    """Compare the summary of a run with published tables.
-
-    ``level_of_test``: probability that a correct run fails, over all numbers compared.
-    """
+def compare(summary: pa.Table, name: str) -> Comparison:
+    """Compare the summary of a run with published tables."""
     at_hand: dict[tuple[Any, ...], list[Columns]] = {}
     for columns in summary.to_pylist():
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
-
     rows: list[PublishedRow] = []
     missing: dict[tuple[Any, ...], MissingCell] = {}
     for number in load(name):
@@ -239,7 +228,7 @@ def compare(summary: pa.Table, name: str, level_of_test: float = 0.01) -> Compar
             rows.append(replace(found, z=z, p_value=float(2.0 * ndtr(-abs(z)))))
     adjusted = holm([row.p_value for row in rows])
     rows = [replace(row, p_adjusted=p) for row, p in zip(rows, adjusted, strict=True)]
-    return Comparison(name, level_of_test, rows, list(missing.values()))
+    return Comparison(name, rows=rows, missing=list(missing.values()))
 
 
 def our_number(number: PublishedRow, row: Columns) -> tuple[float, float]:
@@ -256,17 +245,8 @@ def our_number(number: PublishedRow, row: Columns) -> tuple[float, float]:
 def differences(number: PublishedRow, row: Columns) -> dict[str, tuple[Any, Any]]:
     """Settings in which a row differs from the published cell: in the run and in print, by name."""
     asked = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
-    defaults = {**DEFAULTS, **PROBLEM_DEFAULTS[number.problem]}
-    result = {}
-    for name, printed in (asked | defaults).items():
-        value = row.get(name)
-        if isinstance(printed, tuple) and value is not None:
-            value = tuple(json.loads(value))
-        if (name in asked or value is not None) and value != printed:
-            result[name] = (value, printed)
-    if result.get("M", (None,))[0] == math.isqrt(math.isqrt(number.n)):
-        del result["M"]  # the default, floor(n^(1/4)), typed out
-    return result
+    found = {name: (row.get(name), printed) for name, printed in asked.items()}
+    return {name: (ours, printed) for name, (ours, printed) in found.items() if ours != printed}
 
 
 def why_missing(number: PublishedRow, candidates: Sequence[Columns]) -> MissingCell:

@@ -31,12 +31,6 @@ TITLES |= {"method": "interval methods"}
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
 """Kinds that are ldpflow's own: they build on their references and are in none of them."""
 
-OWN_VARIANTS = (
-    (("BM", "NOL", "EBS"), "quantile", "t", "the t quantiles"),
-    (("LUG",), "base", "BM", "the batch means"),
-)
-"""Published kinds of methods, a setting and its unpublished value, and the words for it."""
-
 
 def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
     kinds: list[str] = []
@@ -90,17 +84,6 @@ def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
     return {" and ".join(kinds): list(papers) for papers, kinds in found.items()}
 
 
-def own_variants(study: Mapping[str, Any]) -> list[str]:
-    found = []
-    for kinds, name, value, words in OWN_VARIANTS:
-        for entry in entries(study, "method"):
-            given = entry.get(name)
-            if value in (given if isinstance(given, list) else [given]):
-                named = kinds_of({"method": entry}, "method")
-                found += [f"{words} of {kind}" for kind in named if kind in kinds]
-    return list(dict.fromkeys(found))
-
-
 NAMED = ("law", "tau", "epsilon", "mu", "delta", "gamma", "c", "d", "beta", "degree")
 """Settings that the paragraph names even at their default."""
 
@@ -139,7 +122,6 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
         cited=citing_kinds(study, own=False),
         own=citing_kinds(study, own=True),
         unnamed=kinds_without_reference(study),
-        variants=own_variants(study),
         own_n=own_n(summary),
         precision=targets,
         seed=study["seed"],

@@ -227,9 +227,7 @@ def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, li
     described = {name: path.columns() for name, path in paths.items()}
     derived = {name: None for path in paths.values() for name in path.derived()}
     settings = dict.fromkeys(name for columns in described.values() for name in columns)
-    names = [name for name in FIRST if name != "path"]
-    names += [name for name in settings if name not in names and name not in derived]
-    names += [name for name in derived if name not in names]
+    names = list(dict.fromkeys((*FIRST[1:], *(name for name in settings if name not in derived), *derived)))
     per_row = [described[name] for name in measured["path"].to_pylist()]
     table = measured.select(["path"])
     for name in names:
@@ -266,9 +264,8 @@ def summary_of(
     table, names = with_parameters(measured.select([*keys, *own, *DERIVED]), paths)
     # By the settings that people read, not by the hash that names a path.
     leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
-    order: list[str] = [n for n in leading if n in names]
-    order += [n for n in names if n not in order and n != "delta"]
-    return table.sort_by([(n, "ascending") for n in (*order, *keys[1:])])
+    order = [name for name in dict.fromkeys((*leading, *names)) if name in names and name != "delta"]
+    return table.sort_by([(name, "ascending") for name in (*order, *keys[1:])])
 
 
 def measure_cells(

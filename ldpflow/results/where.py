@@ -21,8 +21,6 @@ MOST_VALUES = 12
 """Largest number of values of a column that an error lists. Of more it names the smallest and the largest."""
 MOST_NAMED = 40
 """Largest number of columns that an error lists."""
-MOST_LOOKED = 100_000
-"""Rows of a part that are searched for these values."""
 
 FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
 
@@ -76,8 +74,7 @@ def select_rows(
         found = table.filter(condition(where, table.schema))
         if table.num_rows and not found.num_rows:
             names = [name for name in columns_named(where) for name in (name, f"{name}_class")]
-            known = [name for name in names if name in table.column_names]  # of cause also cause_class
-            raise InputError("where", where, SOME_ROW, describe_values(known, [table]))
+            raise InputError("where", where, SOME_ROW, describe_values(names, table))
         table = found
     if sort:
         order = []
@@ -92,19 +89,14 @@ def select_rows(
     return table.select(kept)
 
 
-def describe_values(names: Iterable[str], tables: Iterable[pa.Table]) -> str:
-    held: dict[str, set[Any]] = {name: set() for name in names}
-    for table in tables:
-        for name, values in held.items():
-            ends = pc.min_max(table[name]).as_py().values()
-            few = pc.unique(table[name].slice(0, MOST_LOOKED)).to_pylist()[:MOST_VALUES]
-            values |= {*few, *ends} - {None}
+def describe_values(names: Iterable[str], table: pa.Table) -> str:
+    """Values of those of the columns that the table has."""
     found = []
-    for name, values in held.items():
-        shown = sorted(values)
-        few = ", ".join(map(repr, shown)) if len(shown) < MOST_VALUES else f"{shown[0]!r} to {shown[-1]!r}"
+    for name in dict.fromkeys(name for name in names if name in table.column_names):
+        held = sorted(pc.unique(table[name]).drop_null().to_pylist())
+        few = ", ".join(map(repr, held)) if len(held) < MOST_VALUES else f"{held[0]!r} to {held[-1]!r}"
         found.append(f"{name} has {few or 'no value'}")
-    return f"{'; '.join(found)}."
+    return f"{'; '.join(found)}." if found else ""
 
 
 def read_names(names: str | Sequence[str], field: str) -> list[str]:
@@ -205,21 +197,20 @@ def stored_rows(
 ) -> pa.Table:
     found = []
     for table in iterate_rows(store):
-        chosen = None if where is None else condition(where, table.schema)
+        chosen = [] if where is None else [condition(where, table.schema)]
         for name, value in settings.items():
             check_column(name, table.column_names, name)
             values = value if isinstance(value, (list, tuple)) else [value]
-            among = is_among(name, values, table.schema)
-            chosen = among if chosen is None else chosen & among
-        if chosen is not None:
-            table = table.filter(chosen)
+            chosen.append(is_among(name, values, table.schema))
+        if chosen:
+            table = table.filter(reduce(operator.and_, chosen))
         found.append(select_rows(table, columns=columns))
     if not found:
         raise InputError("run", store.root, "a run with rows of replicates", "Nothing finished there.")
     rows = pa.concat_tables(found)
     if not rows.num_rows and (where is not None or settings):
-        named = [*dict.fromkeys((*settings, *columns_named(where)))]
         field, value = ("where", where) if where is not None else next(iter(settings.items()))
-        held = (table.select(named) for table in iterate_rows(store))
-        raise InputError(field, value, SOME_ROW, describe_values(named, held))
+        summary, named = store.read_summary(), (*settings, *columns_named(where))
+        hint = "" if summary is None else describe_values(named, summary)
+        raise InputError(field, value, SOME_ROW, hint)
     return rows

@@ -139,8 +139,6 @@ def test_a_running_sweep_is_summarised_from_its_parts_without_damaged_ones(
 def test_without_an_oracle_no_length_is_said_to_be_over_it(results: Results) -> None:
     for lost, relative in (({}, True), ({"length_relative": None}, False)):
         found = replace(results, rows=[row | lost for row in results.rows])
-        said = choices(found, settings_of(found.rows))
-        assert said is not None and said["relative"] == relative
         assert ("mean length / oracle length" in choice(found).to_json()) == relative
 
 

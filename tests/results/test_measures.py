@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from ldpflow.results.columns import COLUMNS, SUMMARY
-from ldpflow.results.explanation import dominance
-from ldpflow.results.measures import CHUNK, FEW, HEADROOM, one_dominates, total
+from ldpflow.results.measures import CHUNK, FEW, HEADROOM, total
 from ldpflow.store.schema import REPLICATES
-from tests.oracles.rows_in_cells import cells_of, summarise
+from tests.oracles.rows_in_cells import summarise
 
 
 def rows(
@@ -158,7 +157,7 @@ JACKKNIFED = {
 }
 """Statistics whose standard error is that of the delete-one jackknife."""
 
-LAWS = ["normal", "exponential", "cauchy", "means", "scale"]
+LAWS = ["normal", "exponential", "cauchy", "means", "scale", "stray"]
 
 
 def draw(law, rng, count):
@@ -169,6 +168,9 @@ def draw(law, rng, count):
         return sample.mean(axis=1), sample.std(axis=1, ddof=1) / math.sqrt(5)
     if law == "scale":  # a path that strays knows it
         return rng.standard_normal(count) / se, 1 / se
+    if law == "stray":  # one replicate has nearly all of both sums
+        decides = np.arange(count) == count // 2
+        return np.where(decides, 1e6, rng.standard_normal(count)), np.where(decides, 2e5, se)
     return 3.0 + 1e-3 * getattr(rng, f"standard_{law}")(count), 1e-3 * se
 
 
@@ -182,32 +184,15 @@ def without_one(name, estimate, se=None):
 
 @pytest.mark.filterwarnings("ignore:Precision loss")
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("count", [3, 4, 5, 50])
+@pytest.mark.parametrize("count", [3, 4, 5, 50, 200])
 def test_errors_of_statistics_are_the_jackknife_at_any_size(law, count):
     rng = np.random.default_rng([count, LAWS.index(law)])
-    for _ in range(5):
+    for _ in range(3):
         estimate, se = draw(law, rng, count)
         found = one(rows(estimate, se))
         for name in JACKKNIFED:
             if (name, count) != ("skewness", 3):
                 assert found[f"{name}_mcse"] == pytest.approx(without_one(name, estimate, se), rel=1e-7)
-
-
-@pytest.mark.parametrize("count", [12, 50, 200])
-def test_one_replicate_that_decides_is_named_with_its_error(count):
-    """A path that strays, and knows it: both sums are its own, and without it the ratio is another."""
-    rng = np.random.default_rng(count)
-    estimate, se = rng.standard_normal(count), np.sqrt(rng.chisquare(8, count) / 8)
-    plain = rows(estimate, se)
-    assert not one_dominates(cells_of(plain)[1][0])
-    estimate[3], se[3] = 1e6, 2e5
-    table = rows(estimate, se)
-    found = one(table)
-    for name in JACKKNIFED:
-        assert found[f"{name}_mcse"] == pytest.approx(without_one(name, estimate, se), rel=1e-6)
-    error = found["relative_error_model_se_mcse"]
-    assert one_dominates(cells_of(table)[1][0]) and error > 0.4
-    assert f"± {error:.2g} MCSE, rests on it" in dominance(found)
 
 
 @pytest.mark.parametrize(("name", "few"), [("empirical_se", 2), ("skewness", 3)])
@@ -296,33 +281,6 @@ def test_sums_of_many_values_are_those_of_fsum(count):
 def test_a_small_bias_of_a_large_truth_keeps_its_digits():
     got = one(rows(1e8 + np.array([1.0, 2.0, 3.0]) * 2**-20, truth=1e8))
     assert got["bias"] == 2.0**-19
-
-
-# What simsum 2.3.1 (White, for Stata) prints for the example ``check`` of its test script, 22 September 2025.
-SIMSUM = {
-    "bias": (-0.0119478, 0.02102), "empirical_se": (0.2101996, 0.0149382), "mse": (0.0438848, None),
-    "model_se": (0.2058237, 0.0014974), "relative_error_model_se": (-0.02081764, 0.06995112),
-}  # fmt: skip
-
-
-def test_moments_as_another_package_prints_them():
-    """100 estimates with these moments (and kurtosis 3), and standard errors that do not covary with them.
-
-    Of two errors it prints the first order for normal estimates: the jackknife is larger by up to 3%.
-    """
-    large, small = math.sqrt(1 + math.sqrt(8)), math.sqrt((4 - math.sqrt(8)) / 4)
-    pattern = np.array([large, -large, *[small, -small] * 4])  # mean square 1
-    (mean, _), (spread, _), (model_se, mcse) = (SIMSUM[n] for n in ("bias", "empirical_se", "model_se"))
-    sides = np.repeat(np.where(np.arange(10) % 2, 1.0, -1.0), 10)
-    se = np.sqrt(model_se**2 + 2 * mcse * model_se * math.sqrt(99) * sides)
-    found = one(rows(mean + spread * math.sqrt(0.99) * np.tile(pattern, 10), se))
-    for measure, (value, error) in SIMSUM.items():
-        # A difference of two printed numbers keeps their absolute error, not their relative one.
-        relative = measure == "relative_error_model_se"
-        assert found[measure] == pytest.approx(value, abs=3e-4 if relative else 3e-7), measure
-        if error is not None:
-            larger = 0.03 * error if relative or measure == "empirical_se" else 0.0
-            assert -3e-7 < found[f"{measure}_mcse"] - error < larger + 3e-7, measure
 
 
 def test_intervals_of_no_length_cover_the_mean_of_equal_estimates():

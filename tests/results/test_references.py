@@ -43,7 +43,7 @@ NO_ROWS = pa.table({"replicates": pa.array([], pa.int64())})
 
 
 def paragraph(study, summary=NO_ROWS, sessions=()):
-    return study_paragraph(RunDesign(study, True, ()), summary, sessions)
+    return study_paragraph(RunDesign(study), summary, sessions)
 
 
 def test_every_bundled_kind_has_references_and_every_entry_is_used():
@@ -131,7 +131,6 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
         "ldp_sgd and BB: Dette and Graw, 2024;",
         "TR is ldpflow's own",
         "it builds on Frees and Ruppert, 1990, Ni and Huo, 2026 and Fieller, 1954.",
-        "also the t quantiles of BM.",
         "All n of a replicate lay on one path",
         "at most 0.01, path by path and judged at numbers fixed in advance, from 256 to at most 100,000.",
         "The seed was 7.",
@@ -150,19 +149,24 @@ def test_the_paragraph_says_whether_n_share_a_path(horizon, words):
     assert words in paragraph(STUDY, summary)
 
 
-def test_the_paragraph_says_whose_rows_are_not_paired():
-    study = STUDY | {"method": [{"kind": "BB"}, {"kind": ["PAR", "HULC"]}]}
-    assert "A row of PAR and HULC is made of several replicates, and paired with no row" in paragraph(study)
-    assert "made of several" not in paragraph(STUDY)
-
-
-def test_settings_of_a_vector_and_of_components_that_are_not_known():
-    study = STUDY | {
-        "problem": {"kind": "linear_regression", "coefficients": [1.0, 0.5]},
-        "algorithm": {"kind": "of_a_plugin", "speed": 3},
-    }
-    text = paragraph(study)
-    assert "linear_regression (coefficients = (1, 0.5))" in text and "of_a_plugin (speed = 3)" in text
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"method": [{"kind": "BB"}, {"kind": ["PAR", "HULC"]}]},
+            "A row of PAR and HULC is made of several replicates, and paired with no row",
+        ),
+        (
+            {"problem": {"kind": "linear_regression", "coefficients": [1.0, 0.5]}},
+            "linear_regression (coefficients = (1, 0.5))",
+        ),
+        ({"algorithm": {"kind": "of_a_plugin", "speed": 3}}, "of_a_plugin (speed = 3)"),
+        ({"method": []}, "Every path had 64 independent replicates."),
+    ],
+)
+def test_what_the_paragraph_says_of_other_studies(changes, words):
+    assert words in paragraph(STUDY | changes) and words not in paragraph(STUDY | {"replicates": 9})
+    assert "nominal level" not in paragraph(STUDY | {"method": []})
 
 
 def test_settings_of_an_own_method_are_named_and_those_that_vary(monkeypatch):
@@ -178,8 +182,3 @@ def test_settings_of_an_own_method_are_named_and_those_that_vary(monkeypatch):
     assert "methods wbatch (batches = 20) and BB;" in paragraph(STUDY | {"method": [*own, two[0]]})
     found = "methods wbatch (batches = 20), BB (B = 500) and BB (B = 1,000);"
     assert found in paragraph(STUDY | {"method": [*own, *two]})
-
-
-def test_a_study_of_trajectories_has_a_paragraph():
-    text = paragraph({key: value for key, value in STUDY.items() if key != "method"})
-    assert "Every path had 64 independent replicates." in text and "nominal level" not in text

@@ -101,14 +101,12 @@ def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
     swept(tmp_path / "run", **parts, methods=[{"kind": "own_runs"}])
     swept(tmp_path / "run", **parts, methods=[{"kind": "BM"}])
     with_it = Results.load(tmp_path / "run")
-    (text,) = with_it.design.texts
     expected = {(row["path"], row["method"]) for row in with_it.rows}
-    made = places_of(lf.Study.from_toml(text))
+    made = places_of(lf.Study.from_toml(with_it.design.text))
     assert {(path, json.loads(cell)["method"]) for path, cell in made} == expected and len(expected) == 2
     forget_own()
     without = Results.load(tmp_path / "run")
-    assert without.design.factorial and len(without.design.texts) == 1
-    assert "own_runs" in without.design.texts[0] and "BM" in without.design.texts[0]
+    assert without.design.factorial and "own_runs" in without.design.text and "BM" in without.design.text
     (copy,) = (tmp_path / "run" / "plugins").glob("own_parts-*/own_parts.py")
     (command,) = commands(without)
     assert f"--plugin {copy}" in command

@@ -59,11 +59,11 @@ def test_mean_risks_are_the_tabled_ones(vector):
     assert found == pytest.approx(literal.mean_risks(lam, start, b, eta, sigma, [tau] * T, T), rel=1e-12)
 
 
-def test_mean_risks_by_eigenvalues_and_by_loop(monkeypatch):
-    arguments = (KAPPA_10, np.full(10, 0.1), 3, 0.05, 0.25, 0.01, 301, 6.0)
-    looped = theory.second_moments(*arguments)
-    monkeypatch.setattr(theory, "LOOPED", 10)
-    np.testing.assert_allclose(theory.second_moments(*arguments), looped, rtol=1e-11)
+def test_second_moments_of_steps_that_are_too_large():
+    """They grow by a constant if eta = 2/3 with one coordinate, and beyond all numbers if it is larger."""
+    found = theory.second_moments([1.0], [0.5], 1, 2 / 3, 0.25, 0.0, 3)
+    np.testing.assert_allclose(found[:, 0], 0.5 + np.arange(4) / 9, rtol=1e-12)
+    assert np.isposinf(theory.second_moments(KAPPA_10, np.full(10, 0.1), 1, 2.0, 0.25, 0.0, 2000)[-1]).all()
 
 
 @pytest.mark.parametrize("vector", [None, *(pytest.param(v, marks=pytest.mark.slow) for v in VECTORS)])

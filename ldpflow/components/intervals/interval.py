@@ -96,9 +96,9 @@ class IntervalMethod(Settings):
     undefined_where: ClassVar[str] = ""
     """Condition under which a finite replicate has no interval, e.g. ``there are fewer than two blocks``."""
 
-    around_average: ClassVar[bool | None] = None
+    around_average: ClassVar[bool] = False
     """Whether the estimate is the average of all iterates of one path. ``explain`` then reports its bias if
-    the path does not arrive. With None the bias of a run decides."""
+    the path does not arrive."""
 
     record: ClassVar[type[Record]]
     title: ClassVar[str] = ""
@@ -297,7 +297,7 @@ class Variance:
 class VarianceMethod(PathIntervalMethod):
     """Base class of intervals around the average that differ in how its variance is estimated."""
 
-    around_average: ClassVar[bool | None] = True
+    around_average: ClassVar[bool] = True
 
     @abstractmethod
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
