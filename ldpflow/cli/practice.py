@@ -310,7 +310,6 @@ def transcript(
     replicate: Annotated[int, flag("Index of the replicate.", min=0)],
     output: Annotated[str, flag("A .parquet file, or CSV.", "FILE", name="--output")],
     path: PathKey = None,
-    n: Annotated[str | None, flag("Users.", "X", shown="the path's largest n", name="--n")] = None,
 ) -> None:
     """Write the transcript of a simulated replicate, to try ldpflow analyse on.
 
@@ -319,5 +318,5 @@ def transcript(
     from ldpflow.practice.transcripts.writing import stored_transcript
     from ldpflow.run import open_run
 
-    users = stored_transcript(open_run(run).store.address, path, replicate, output, read_count(n, "n"))
+    users = stored_transcript(open_run(run).store.address, path, replicate, output)
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

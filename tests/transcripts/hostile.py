@@ -48,7 +48,7 @@ ODD = [
 ]  # fmt: skip
 
 NAMES = {
-    "": "version level origin seed replicate path n problem mechanism algorithm method colour",
+    "": "level origin seed replicate path n problem mechanism algorithm method colour",
     "problem": "kind tau taus law_table transform edges jitter",
     "mechanism": "kind epsilon sampling mu",
     "algorithm": "kind c gamma theta0 batch_size final_theta radius",
@@ -133,7 +133,7 @@ class Cases:
             ["report", "report_0"], ["report", "report"], ["theta", "theta_0", "report"],
             ["report_0", "report_1", "theta"], ["a" * 200_000, "report"], ["report", "a" * 131_073],
             ["\x1b[31mreport"], ["report", "\x1b]0;x\x07"], ['"report'], ['"re\nport"', "theta"],
-            ["", "", "report"], [" report ", "theta"], ["REPORT"], ["report", "theta", "step\x00"],
+            ["", "", "report"], [" report ", "theta"], ["REPORT"], ["report", "theta", "round\x00"],
             ["report_0"] * 3, ["report_-1"], ["report_+1"], ["report_1_0"], ["report_1e3"], ["report_²"],
             ["report", "\ud7ff", "user", "user "], ["report", "round", "round"],
         ):  # fmt: skip
@@ -205,8 +205,6 @@ class Cases:
             ("users as times", {"user": pa.array([2**62] * USERS, pa.timestamp("ns"))}),
             ("users as bytes", {"user": [b"\xff"] * USERS}),
             ("users as one", {"user": pa.array(["a"] * USERS).dictionary_encode()}),
-            ("steps of zero", {"step": [0.0] * USERS}),
-            ("steps as texts", {"step": ["a"] * USERS}),
             ("budgets of nan", {"epsilon": [float("nan")] * USERS}),
             ("truth values", {"theta": [True] * USERS}),
             ("thetas of 1e308", {"theta": [1e308, -1e308] * (USERS // 2)}),

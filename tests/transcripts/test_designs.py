@@ -23,8 +23,8 @@ from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.oracles.transcript import SETTINGS, demo
-from tests.transcripts.conftest import as_table, field_of, write
-from tests.transcripts.test_protocols import ROUNDS, changed, rounds_table
+from tests.transcripts.conftest import as_table, changed, field_of, write
+from tests.transcripts.test_protocols import ROUNDS, rounds_table
 
 DESIGN = """
 name = "sessions"
@@ -204,11 +204,8 @@ def test_parts_of_a_path(path, tmp_path):
     settings = SETTINGS | {"method": [{"kind": "BM"}, {"kind": "TR"}]}
     whole = numbers(lf.analyse(table, settings))
     assert numbers(lf.analyse([first, second, third], settings)) == whole
-    assert numbers(lf.analyse([third, first, second], settings)) == whole  # by their rounds
-    (folder := tmp_path / "bare").mkdir()
-    bare = write_parts(folder, table.drop_columns("round"), 801, 1300)
-    with pytest.raises(RowError, match=r"part-2.csv, row 1, theta"):
-        lf.analyse([bare[0], bare[2], bare[1]], settings)
+    with pytest.raises(RowError, match=r"part-2.csv, row 1, round"):
+        lf.analyse([first, third, second], settings)
     write(table.slice(801, 498), second)
     with pytest.raises(RowError, match=r"part-2.csv, row 1, round"):
         lf.analyse([first, second, third], settings)
@@ -280,12 +277,11 @@ def test_settings_of_a_study_of_a_path(tmp_path):
     assert found == {
         "problem": {"kind": "quantiles", "taus": [0.5, 0.9]}
         | {"transform": None, "edges": None, "jitter": None},
-        "mechanism": {"kind": "cells", "epsilon": 1.0},
+        "mechanism": {"kind": "cells", "epsilon": 1.0, "sampling": "private_bit"},
         "algorithm": {"kind": "minibatch_sgd", "batch_size": 20, "gamma": 0.51}
         | {"c": [30.0, 90.0], "theta0": [8.0, 24.0]},
         "method": {"kind": "TR", "separate": True, "variance": "residual"},
         "n": 1000,
-        "designed": True,
     }  # fmt: skip
     with pytest.raises(InputError, match=r"algorithm.c: \[30.0, 90.0\]"):
         table = {"report": [0, 1] * 500} | {f"theta_{q}": [0.0] * 1000 for q in range(3)}

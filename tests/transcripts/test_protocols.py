@@ -16,7 +16,7 @@ from ldpflow import client
 from ldpflow.components.protocols.collections import fold_rounds
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
-from tests.transcripts.conftest import field_of
+from tests.transcripts.conftest import changed, field_of
 
 RANGE = [-6.3, 9.7]
 ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
@@ -91,12 +91,6 @@ def test_rounds_of_the_client(searched):
     row = found.reported()
     assert row["method"] == "fieller" and row["lower"] < 0.0 < row["upper"] < row["lower"] + 1.0
     assert analyse(searched.drop_columns("theta"), ROUNDS).rows[0]["estimate"] == row["estimate"]
-
-
-def changed(table, row, column, value):
-    values = table[column].to_pylist()
-    values[row - 1] = value
-    return table.set_column(table.column_names.index(column), column, [values])
 
 
 def fault(table, settings):

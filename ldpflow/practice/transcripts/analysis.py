@@ -70,7 +70,6 @@ from ldpflow.practice.transcripts.result import (
 )
 from ldpflow.simulators.one_pass import PathRequest
 from ldpflow.simulators.simulator import Cell
-from ldpflow.study.entry import read_component
 
 Floats = NDArray[np.float64]
 
@@ -94,9 +93,9 @@ def analyse(
     ----------
     source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
         Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
-        of a protocol ``report`` and ``question``; optional ``step``, ``epsilon``, ``round``, ``user``. Files
+        of a protocol ``report`` and ``question``; optional ``epsilon``, ``round``, ``user``. Files
         are read in chunks. Several are one collection: parts of a path come in their order, files of
-        ``rounds`` round by round, others in any order.
+        ``rounds`` are read round by round, others in any order.
     settings : mapping or path, optional
         A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
         0.9}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma":
@@ -131,9 +130,7 @@ def analyse(
     collection = read_collection(merge_settings(given, stored_settings(opened, given), "the files"))
     collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
     reader: type[PathReader | OneShotReader | RoundsReader] = PathReader
-    if collection.protocol is None:
-        opened = opened.by_round()
-    else:
+    if collection.protocol is not None:
         reader = RoundsReader if collection.protocol.kind == "rounds" else OneShotReader
     try:
         return reader(opened, collection, chunk).analysis()
@@ -475,9 +472,8 @@ class PathReader(ReportReader):
     def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
         super().__init__(source, collection, chunk)
         self.d = dimension_of(source, collection)
-        self.first = next(source.chunks(2))
-        self.algorithm = collection.algorithm or self.read_algorithm(collection)
-        self.collection = replace(collection, algorithm=self.algorithm)
+        self.first = next(source.chunks(1))
+        self.algorithm = cast(Algorithm, collection.algorithm)
         self.size = self.algorithm.records_per_step()
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
         self.factors = self.algorithm.step_factors() or (1.0,) * self.d
@@ -497,20 +493,6 @@ class PathReader(ReportReader):
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path) if collection.mechanism.kind in BOUNDED else None
         self.final = self.vector("algorithm.final_theta", collection.final)
-
-    def read_algorithm(self, collection: Collection) -> Algorithm:
-        steps = self.first.steps
-        if steps is None or len(steps) < 2:
-            hint = "Or a column step with the sizes of all steps."
-            raise InputError("algorithm.c", None, "c and gamma of the steps c i^-gamma", hint)
-        if not 0 < steps[1] < steps[0]:
-            raise InputError("step", steps[:2].tolist(), "step sizes c i^-gamma, which fall")
-        gamma = round(math.log2(float(steps[0]) / float(steps[1])), 9)
-        settings: dict[str, object] = {"kind": "ldp_sgd", "c": float(steps[0]), "gamma": gamma}
-        if collection.start is not None and len(set(collection.start)) == 1:
-            settings["theta0"] = collection.start[0]
-        self.notes.append(f"read off the column step: c = {settings['c']!r}, gamma = {gamma!r}")
-        return cast(Algorithm, read_component("algorithm", settings))
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:
@@ -594,7 +576,7 @@ class PathReader(ReportReader):
                 if self.answers is not None:  # reports that cannot be right are clipped, and refused below
                     places = gradients[:, 0].astype(np.int64)
                     gradients = np.take(self.answers, places, axis=0, mode="clip")
-                wrong = fold.add(gradients, chunk.thetas, chunk.steps)
+                wrong = fold.add(gradients, chunk.thetas)
                 if wrong is not None and chunk.thetas is not None:
                     row = chunk.first + wrong[0]
                     fault = earliest(fault, theta_error(row, chunk.thetas, wrong, fold.last))
@@ -629,11 +611,6 @@ class PathReader(ReportReader):
         mechanism = self.path.mechanism
         epsilon = getattr(mechanism, "epsilon", getattr(mechanism, "mu", None))
         found.append(epsilon_error(chunk, epsilon))
-        if chunk.steps is not None:
-            etas = self.c * numbers.astype(np.float64) ** -self.gamma
-            bad = np.abs(chunk.steps - etas) > TOLERANCE * np.abs(etas)
-            allowed = f"{float(etas[np.argmax(bad)])!r}, which is {self.c:g} i^-{self.gamma:g}"
-            found.append(first_error(chunk, "step", chunk.steps, bad, allowed))
         return earliest(*found)
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:

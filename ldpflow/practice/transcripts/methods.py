@@ -79,7 +79,7 @@ class Methods:
         planned = [] if collection.planned is None else [collection.planned]
         if self.separate:
             planned = [by_quantile(m) if getattr(m, "separate", False) is None else m for m in planned]
-        others = () if collection.designed else collection.methods or self.defaults()
+        others = collection.methods or ([] if planned else self.defaults())
         self.asked = self.available([*planned, *others])
         self.planned = self.asked[0] if planned else None
         self.all = list(dict.fromkeys([*self.asked, *self.fits]))

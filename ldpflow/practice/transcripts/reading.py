@@ -1,9 +1,9 @@
 """Transcripts in chunks: Parquet, CSV, and tables in memory, one row per report.
 
 Columns ``report`` and ``theta`` (the question to the user, theta_{i-1}), or ``report_0, report_1, ...`` and
-``theta_0, ...`` for a vector; optional ``step``, ``epsilon``, ``round``, ``question`` and ``user``. CSV is in
-UTF-8 with a header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the
-file format reads at once. Only regular files are read, and opening never blocks.
+``theta_0, ...`` for a vector; optional ``epsilon``, ``round``, ``question`` and ``user``. CSV is in UTF-8
+with a header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the file
+format reads at once. Only regular files are read, and opening never blocks.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RowError(InputError):
 
 # Columns
 
-OPTIONAL = ("step", "epsilon", "round")
+OPTIONAL = ("epsilon", "round")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Columns:
     """Columns of a transcript by role.
 
     ``reports`` and ``thetas`` have one name, or one per coordinate; thetas may be empty. A report that is a
-    cell is one number for all coordinates. ``optional`` are those of step, epsilon, round, question and user.
+    cell is one number for all coordinates. ``optional`` are those of epsilon, round, question and user.
     """
 
     reports: tuple[str, ...]
@@ -146,8 +146,7 @@ class Chunk:
     first: int  # number of its first row, from 1
     reports: Floats  # shape (m, d), or (m, 1) if a report is a cell, or (m, 0) if it is a text
     thetas: Floats | None  # shape (m, d)
-    steps: Floats | None  # shape (m,), as the next ones
-    epsilons: Floats | None
+    epsilons: Floats | None  # shape (m,), as the next ones
     rounds: Any
     questions: Any
     users: Any  # pyarrow.Array, as texts
@@ -349,7 +348,6 @@ class Transcript:
             first=first,
             reports=np.empty((batch.num_rows, 0)) if bits else stack(found, columns.reports),
             thetas=stack(found, columns.thetas) if columns.thetas else None,
-            steps=found.get("step"),
             epsilons=found.get("epsilon"),
             rounds=found.get("round"),
             questions=found.get("question"),
@@ -452,13 +450,6 @@ class Joined:
 
     def with_columns(self, texts: tuple[str, ...], further: tuple[str, ...]) -> Joined:
         return Joined(tuple(replace(part, texts=texts, further=further) for part in self.parts))
-
-    def by_round(self) -> Joined:
-        """The parts in the order of their first rounds, if they have any."""
-        if len(self.parts) == 1:
-            return self
-        firsts = [first_round(next(self.chunks_of(at, 1), None)) for at in range(len(self.parts))]
-        return Joined(tuple(self.parts[at] for at in np.argsort(firsts, kind="stable")))
 
     @property
     def place(self) -> str:
