@@ -51,7 +51,7 @@ NAMES = {
     "": "level origin seed replicate path n problem mechanism algorithm method colour",
     "problem": "kind tau taus law_table transform edges jitter",
     "mechanism": "kind epsilon sampling mu",
-    "algorithm": "kind c gamma theta0 batch_size final_theta radius",
+    "algorithm": "kind c gamma theta0 batch_size radius",
     "method": "kind degree burn_in M block_rule B beta base",
     "collection": "unit reports",
 }
@@ -87,9 +87,8 @@ class Cases:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.random = Random(SEED)
-        self.rows, final = demo(USERS)
+        self.rows, _ = demo(USERS)
         tables = {f"[{name}]" * bool(name): dict(settings) for name, settings in TABLES.items()}
-        tables["[algorithm]"]["final_theta"] = repr(final)
         self.settings = self.write("settings.toml", toml(tables))
         self.lines = ["theta,report,round"]
         self.lines += [f"{theta!r},{report},{i}" for i, (theta, report) in enumerate(self.rows, start=1)]

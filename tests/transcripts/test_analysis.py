@@ -9,9 +9,10 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.errors import InputError
+from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.result import Verdict, arrival_of, interval_words, verdict_of
-from tests.oracles.transcript import SETTINGS, demo
+from tests.oracles.transcript import SETTINGS, demo, values
 from tests.transcripts.conftest import as_table, field_of, write
 
 BM = {"method": [{"kind": "BM"}]}
@@ -45,15 +46,16 @@ def numbers(analysis):
     return [[row.get(name) for name in names] for row in analysis.rows]
 
 
-def test_files_and_tables_of_several_kinds_give_equal_bits(rows, analysis, tmp_path):
+def test_files_and_tables_of_several_kinds_give_equal_bits(rows, analysis, tmp_path, monkeypatch):
     table = as_table(rows[0])
     columns = table.to_pydict()
     frames = [pytest.importorskip(name).DataFrame(columns) for name in ("pandas", "polars")]
     files = [write(table, tmp_path / f"transcript{kind}") for kind in (".csv", ".parquet")]
     for source in (columns, lf.Transcript.of(table), *frames):
         assert numbers(lf.analyse(source, SETTINGS)) == numbers(analysis)
-    for file, chunk in zip(files, (1000, 999), strict=True):
-        assert numbers(analyse(file, SETTINGS, chunk)) == numbers(analysis)
+    monkeypatch.setattr(reading, "CHUNK", 999)
+    for file in files:
+        assert numbers(analyse(file, SETTINGS)) == numbers(analysis)
 
 
 def test_the_origin_hardly_matters(rows, analysis):
@@ -88,9 +90,7 @@ def test_degree_2_is_reported_where_degree_3_has_no_interval():
     (cubic,) = [row for row in found.asked if row.get("degree") == 3]
     assert cubic["status"] == "undefined"
     assert found.reported()["degree"] == 2 and "undefined_3" in found.flags
-    (words,) = [words for words in found.verdicts[0].words if words.startswith("undefined_3")]
-    assert "degree 3 was asked for" in words and "interval has no end" in words
-    assert "degree 2 is reported" in words and found.exit_code() == 0 and found.exit_code(strict=True) == 1
+    assert found.exit_code() == 0 and found.exit_code(strict=True) == 1
     alone = analyse(as_table(rows), settings | {"method": [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}]})
     assert [row["degree"] for row in alone.asked] == [3, 2] and alone.reported()["degree"] == 2
 
@@ -108,8 +108,7 @@ def test_the_exit_code_where_degree_3_has_no_interval(poor, code):
     high = fit_row(1, 3, **nothing, status="undefined")
     found = verdict_of([low, high], [low, high], None if poor else high, 1.0, 0.0, 1.0, 0.51, 10_000, False)
     assert found.reported == 0 and found.exit_code(False, False) == code
-    why = "degree 2 does not fit" if poor else "degree 3 was asked for"
-    assert any(why in words and "no root" in words for words in found.words)
+    assert "undefined_3" in found.flags and any("no root" in words for words in found.words)
 
 
 @pytest.mark.parametrize(("shift", "flagged"), [(-1.2, True), (0.9, False), (None, False)])
@@ -183,7 +182,9 @@ def test_odd_reports():
     """All ones from some row on: no fault, but no mechanism's either."""
     reports = (np.random.default_rng(1).random(4000) < 0.7).astype(int)
     reports[3700:] = 1
-    found = analyse({"report": reports}, SETTINGS | BM)
+    step = 40.0 * np.arange(1, 4001) ** -0.51 * np.take(values(0.9, 1.0), reports)
+    thetas = np.cumsum([20.0, *-step[:-1]])
+    found = analyse({"theta": thetas, "report": reports}, SETTINGS | BM)
     assert any("equal reports in a row, up to row 4,000" in text for text in found.oddities)
     assert "odd_reports" in found.flags and found.exit_code(strict=True) == 1
 
@@ -204,9 +205,6 @@ def test_laplace_reports_take_the_residual_variance():
     assert {row["variance"] for row in found.rows if row["method"] == "TR"} == {"residual"}
     assert any("residual variance" in note for note in found.notes)
     assert found.reported()["lower"] < 38.45 < found.reported()["upper"]
-    # Noise of half the scale is no eps = 1 Laplace noise.
-    quiet = analyse(as_table(made), settings | {"mechanism": {"kind": "laplace", "epsilon": 0.3}})
-    assert any("variance" in text for text in quiet.oddities)
 
 
 @pytest.mark.thorough
@@ -269,11 +267,6 @@ def test_the_number_of_reports_that_is_expected(rows):
     ):
         with pytest.raises(InputError, match=said):
             analyse(as_table(some), settings)
-    bare = as_table(rows[0]).select(["report"])
-    algorithm = SETTINGS["algorithm"] | {"final_theta": rows[1]}
-    assert analyse(bare, settings | {"algorithm": algorithm}).users == 20_000
-    with pytest.raises(InputError, match="final_theta"):
-        analyse(bare.slice(0, 19_999), settings | {"algorithm": algorithm, "n": 19_999})
 
 
 @pytest.mark.parametrize("kind", ["oracle", "PB", "HULC", "ACS"])

@@ -23,7 +23,6 @@ def test_all_sums(rows, chunk, origin):
     for start in range(0, 2000, chunk):
         part = slice(start, start + chunk)
         assert fold.add(gradients[part, None], thetas[:-1][part, None]) is None
-    assert fold.finish(thetas[None, -1:], False) is None
     record, literal = fold.record(), folded(thetas.tolist(), gradients.tolist(), origin, set(TIMES))
     for at, time in enumerate(TIMES):
         total, theta, weighted, squared, *powers = literal[time]

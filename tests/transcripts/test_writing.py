@@ -10,6 +10,7 @@ import pytest
 
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
+from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import Transcript
@@ -148,15 +149,16 @@ def matching(rows, row):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("run", [*PATHS, *PROTOCOLS], indirect=True)
-def test_the_rows_of_the_sweep(run, tmp_path, request):
+def test_the_rows_of_the_sweep(run, tmp_path, request, monkeypatch):
     """Of Parquet and CSV in turn."""
     folder, plan, rows = run
     place = list(CASES).index(request.node.callspec.params["run"])
     kind, chunk = ((".parquet", 999), (".csv", 2**16))[place % 2]
+    monkeypatch.setattr(reading, "CHUNK", chunk)
     file = tmp_path / f"transcript{kind}"
     stored_transcript(folder, plan.simulator.key, 1, file)
     settings = read_settings(f"{file}.toml") if kind == ".csv" else None
-    found = analyse(file, settings, chunk)
+    found = analyse(file, settings)
     for row in found.asked:
         stored = matching(rows, row)
         for name in {*VALUES, *row.checks}:

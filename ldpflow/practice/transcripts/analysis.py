@@ -37,7 +37,6 @@ from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.checks import (
     TOLERANCE,
     AnswerCounts,
-    Moments,
     earliest,
     epsilon_error,
     first_error,
@@ -57,7 +56,7 @@ from ldpflow.practice.transcripts.collection import (
 )
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw, answers_of
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
-from ldpflow.practice.transcripts.reading import CHUNK, Chunk, Joined, RowError, list_names
+from ldpflow.practice.transcripts.reading import Chunk, Joined, RowError, list_names
 from ldpflow.practice.transcripts.result import (
     Analysis,
     EstimatedCdf,
@@ -80,7 +79,6 @@ TRACE_POINTS = 240
 def analyse(
     source: object,
     settings: Mapping[str, Any] | str | os.PathLike[str] | None = None,
-    chunk: int = CHUNK,
     *,
     n: int | None = None,
     adversarial_share: float = 0.0,
@@ -102,8 +100,6 @@ def analyse(
         0.51}}``. Settings in the file's metadata must agree with them. ``n`` is the required number of
         reports, a list ``method`` the rows that are wanted, and one table ``method`` the interval to report.
         A protocol has a table ``protocol`` instead of mechanism and algorithm.
-    chunk : int
-        Rows at a time; no result depends on it.
     n : int, optional
         Required number of reports, in place of the settings' number.
     adversarial_share : float in [0, 0.5)
@@ -133,7 +129,7 @@ def analyse(
     if collection.protocol is not None:
         reader = RoundsReader if collection.protocol.kind == "rounds" else OneShotReader
     try:
-        return reader(opened, collection, chunk).analysis()
+        return reader(opened, collection).analysis()
     except RowError as error:
         raise error if error.place else error.at(*opened.find(error.row)) from None
 
@@ -173,10 +169,9 @@ LARGEST_USERS = 10**7
 class ReportReader:
     """Reader of a transcript in chunks."""
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection) -> None:
         self.source = source
         self.collection = collection
-        self.chunk = chunk
         self.rows = source.rows
         self.notes: list[str] = []
         if source.columns.ignored:
@@ -199,7 +194,7 @@ class ReportReader:
         if hashes is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
         rows = 0
-        for chunk in self.source.chunks(self.chunk, rounds):
+        for chunk in self.source.chunks(rounds):
             rows += len(chunk)
             if rows > self.rows:
                 break
@@ -260,10 +255,10 @@ class CountsReader(ReportReader):
     answers = 2  # number of different reports
     widths: tuple[int, ...] = ()  # lengths of texts of bits, by question
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection) -> None:
         self.protocol, self.taus = cast(Any, collection.protocol), collection.taus
         source = source.with_columns(("user", "report") if self.widths else ("user",), ("question",))
-        super().__init__(source, collection, chunk)
+        super().__init__(source, collection)
         columns = source.columns
         if columns.reports != ("report",):
             raise InputError("columns", columns.reports[-1], "one column report")
@@ -295,7 +290,7 @@ class CountsReader(ReportReader):
             if collection.adversarial_share and row["lower"] is not None:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
                 limits = cast(Any, row.of).widened(record, row["coordinate"], z, collection.adversarial_share)
-                row.widen(*limits)
+                row.set_limits(*limits)
         first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
         return self.result(
             rows,
@@ -331,12 +326,12 @@ class OneShotReader(CountsReader):
 
     defaults = (Inversion(), Inversion(limits="line"))
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection) -> None:
         protocol: Any = collection.protocol
         self.k = k = int(protocol.k)
         self.widths, self.answers = protocol.widths(k), protocol.reports(k)
         self.needed = ("question",) if protocol.public_coin else ()
-        super().__init__(source, collection, chunk)
+        super().__init__(source, collection)
         self.asked, self.ones = np.zeros((2, self.protocol.questions(self.k)))
 
     def count(self, chunk: Chunk) -> RowError | None:
@@ -392,8 +387,8 @@ class RoundsReader(CountsReader):
     defaults = (Fieller(),)
     used = ("theta", "epsilon", "user")
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
-        super().__init__(source, collection, chunk)
+    def __init__(self, source: Joined, collection: Collection) -> None:
+        super().__init__(source, collection)
         self.counts = np.zeros((self.protocol.rounds, FIRST, 2))
         self.turn = 0
         self.thresholds = np.full(FIRST, math.nan)
@@ -469,10 +464,9 @@ def read_bits(
 class PathReader(ReportReader):
     """Reader of the transcript of a path."""
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
-        super().__init__(source, collection, chunk)
+    def __init__(self, source: Joined, collection: Collection) -> None:
+        super().__init__(source, collection)
         self.d = dimension_of(source, collection)
-        self.first = next(source.chunks(1))
         self.algorithm = cast(Algorithm, collection.algorithm)
         self.size = self.algorithm.records_per_step()
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
@@ -492,7 +486,6 @@ class PathReader(ReportReader):
         self.path = CollectedPath(problem, collection.mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path) if collection.mechanism.kind in BOUNDED else None
-        self.final = self.vector("algorithm.final_theta", collection.final)
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:
@@ -504,10 +497,7 @@ class PathReader(ReportReader):
     def first_theta(self) -> tuple[float, ...]:
         given = self.vector("algorithm.theta0", self.collection.start)
         if given is None:
-            if self.first.thetas is None:
-                hint = "Without a column theta it follows from theta0 and the reports."
-                raise InputError("algorithm.theta0", None, "the start theta0", hint)
-            return tuple(self.first.thetas[0].tolist())
+            return tuple(cast(Floats, next(self.source.chunks()).thetas)[0].tolist())
         if len(self.collection.taus) > 1 and list(given) != sorted(given):
             hint = "Quantiles of one value are in the order of their levels."
             raise InputError("algorithm.theta0", list(given), "numbers that do not decrease", hint)
@@ -518,11 +508,7 @@ class PathReader(ReportReader):
         self.methods.check(steps)
         self.notes += self.methods.notes()
         methods, levels = self.methods.all, self.collection.levels
-        regressions = [method for method in methods if method.kind == "TR"]
-        fractions = sorted({steps >> k for k in range(7) if steps >> k >= FEWEST} | {steps})
-        wanted = [(steps, method) for method in methods]
-        wanted += [(end, method) for end in fractions for method in regressions]
-        cells = tuple(Cell(end * self.size, method, level) for end, method in wanted for level in levels)
+        cells = tuple(Cell(self.rows, method, level) for method in methods for level in levels)
         request = PathRequest(cells, path=self.path)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64))
         record, oddities = self.read(request, trace.tolist())
@@ -539,17 +525,7 @@ class PathReader(ReportReader):
                 row["asked"] |= row.of in reported
             slopes = [v.relaxation_times / (f * length) for v, f in zip(verdicts, self.factors, strict=True)]
             self.notes += self.methods.cautions(slopes, self.rows)
-            fits = [
-                row
-                for method in regressions
-                if method in reported
-                for end in fractions
-                for row in rows_of(record, end * self.size, [method], levels[:1])
-            ]
-        scale = self.collection.scale
-        for row in fits if scale is not None else ():
-            row.in_unit(scale)
-        at = np.searchsorted(record.times, trace)
+        scale, at = self.collection.scale, np.searchsorted(record.times, trace)
         averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / trace[:, None]
         iterates = record.iterates[at][:, :, 0]
         return self.result(
@@ -559,12 +535,16 @@ class PathReader(ReportReader):
             algorithm=self.algorithm,
             start=self.start,
             oddities=oddities,
-            progress=EstimatesAlongRun(trace, inverse(scale, averages), inverse(scale, iterates), fits),
+            progress=EstimatesAlongRun(trace, inverse(scale, averages), inverse(scale, iterates)),
         )
 
     def read(self, request: PathRequest, trace: Sequence[int]) -> tuple[PathRecord, list[str]]:
         """Check and fold every chunk: the record, and the oddities of the reports."""
-        odd = plausibility_of(self.path, self.answers)
+        mechanism: Any = self.path.mechanism
+        odd = None
+        if self.answers is not None:
+            keep = mechanism.kernel_parameters(self.path.problem)["keep"]
+            odd = AnswerCounts(keep, len(self.answers))
         times = sorted({*request.times, *trace})
         origin, start = np.array(self.origin), np.array(self.start)
         fold = Fold(self.path, times, request.marked, request.sums, origin, start)
@@ -576,23 +556,17 @@ class PathReader(ReportReader):
                 if self.answers is not None:  # reports that cannot be right are clipped, and refused below
                     places = gradients[:, 0].astype(np.int64)
                     gradients = np.take(self.answers, places, axis=0, mode="clip")
-                wrong = fold.add(gradients, chunk.thetas)
-                if wrong is not None and chunk.thetas is not None:
+                thetas = cast(Floats, chunk.thetas)
+                wrong = fold.add(gradients, thetas)
+                if wrong is not None:
                     row = chunk.first + wrong[0]
-                    fault = earliest(fault, theta_error(row, chunk.thetas, wrong, fold.last))
+                    fault = earliest(fault, theta_error(row, thetas, wrong, fold.last))
                 if fault is not None:
                     raise fault
                 if odd is not None:
                     odd.add(chunk)
 
         self.read_chunks(take)
-        final = None if self.final is None else np.array([self.final])
-        bare = self.first.thetas is None
-        with np.errstate(all="ignore"):
-            wrong = fold.finish(final, bare)
-        if wrong is not None and final is not None:
-            hint = "Are the last rows missing?"
-            raise theta_error(self.rows, final, wrong, fold.last, "final_theta", hint)
         record = fold.record(self.collection.seed, self.collection.replicate)
         return record, [] if odd is None else odd.oddities()
 
@@ -631,7 +605,6 @@ class PathReader(ReportReader):
             gamma=self.gamma,
             steps=steps,
             odd=odd,
-            unchecked=not self.source.columns.thetas and self.collection.final is None,
         )
 
     def widen(self, record: PathRecord, rows: list[Row]) -> None:
@@ -655,7 +628,7 @@ class PathReader(ReportReader):
                 nan_for_none(row[name]) + float(limit[0, 0]) - nan_for_none(honest[own, level, j][name])
                 for name, limit in zip(("lower", "upper"), limits, strict=True)
             )
-            row.widen(lower, upper)
+            row.set_limits(lower, upper)
 
 
 def dimension_of(source: Joined, collection: Collection) -> int:
@@ -665,20 +638,14 @@ def dimension_of(source: Joined, collection: Collection) -> int:
     if one_cell and len(columns.reports) > 1:
         raise InputError("columns", columns.reports[1], "one column report, the number of the cell")
     d = len(taus) if one_cell else len(columns.reports)
-    if columns.thetas and len(columns.thetas) != d:
-        found = f"{len(columns.thetas)} of theta"
-        allowed = f"{d}, one for each of " + ("the taus" if one_cell else "the reports")
-        raise InputError("columns", found, allowed)
+    if len(columns.thetas) != d:
+        wanted = (
+            "a column theta"
+            if columns.reports == ("report",) and not one_cell
+            else f"theta_0 to theta_{d - 1}"
+        )
+        hint = "The collector writes it: what this user was asked."
+        raise InputError("columns", ", ".join(columns.thetas) or None, wanted, hint)
     if taus and len(taus) != d:
         raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
     return d
-
-
-def plausibility_of(path: CollectedPath, answers: Floats | None) -> AnswerCounts | Moments | None:
-    """Test of whether reports look like the mechanism's, or None if their law is not known."""
-    mechanism = path.mechanism
-    if answers is not None:
-        parameters: Any = mechanism.kernel_parameters(path.problem)
-        return AnswerCounts(parameters["keep"], len(answers))
-    variance = math.nan if mechanism.kind == "none" else mechanism.noise_covariance(path.problem)[0][0]
-    return Moments(variance) if math.isfinite(variance) else None

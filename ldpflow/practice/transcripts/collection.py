@@ -79,7 +79,6 @@ class Collection:
     algorithm: Algorithm | None  # None for a protocol
     protocol: Protocol | None = None  # one without a path; its number of bins is given
     start: tuple[float, ...] | None = None  # theta0, one number for all coordinates or one for each
-    final: tuple[float, ...] | None = None  # theta_n
     methods: tuple[IntervalMethod, ...] = ()  # empty for all that apply, or for ``planned`` alone
     planned: IntervalMethod | None = None  # whose interval is reported; None for the documented rule
     levels: tuple[float, ...] = (0.9,)
@@ -331,9 +330,8 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
 
 
 def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of a collection: the algorithm, and theta0 and the final theta if they are given."""
+    """Fields of a collection: the algorithm, and theta0 if it is given."""
     own = dict(table)
-    final = read_vector("algorithm.final_theta", own.pop("final_theta", None))
     start = read_vector("algorithm.theta0", own.pop("theta0", None))
     if start is not None and len(set(start)) == 1:
         own["theta0"] = start[0]
@@ -354,10 +352,10 @@ def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
         ):
             hint = f"The steps of a transcript have {', '.join(OF_A_TRANSCRIPT)}."
             raise InputError(f"algorithm.{name}", own[name], "nothing", hint)
-    return {"algorithm": algorithm, "start": start, "final": final}
+    return {"algorithm": algorithm, "start": start}
 
 
-OF_A_TRANSCRIPT = ("kind", "gamma", "c", "theta0", "batch_size", "final_theta")
+OF_A_TRANSCRIPT = ("kind", "gamma", "c", "theta0", "batch_size")
 
 
 def read_methods(tables: object) -> tuple[IntervalMethod, ...]:

@@ -52,17 +52,16 @@ MEANING = {
     "too_short": "the run is short for its steps: TR's interval is wide and somewhat unreliable, "
     "those around the average (BB, BM, SN, ...) are far too narrow",
     "poor_fit": "degree 2 does not describe the run: use degree 3",
-    "poor_fit_3": "degree 3 does not describe the run either: trust no interval here",
+    "poor_fit_3": "degree 3 does not describe the run: trust no interval here",
     "early_steps": "the first 3 to 6% of the steps move the estimate by more than a standard error: take "
     'burn_in = "0.1n"',
     "undefined": "there is no interval: more users are needed, or a smaller adversarial share if one is set",
-    "undefined_3": "{why}, and degree 3 has no interval here ({reason}): degree 2 is reported",
+    "undefined_3": "degree 3 has no interval here (its fit has no root on an increasing branch, or the "
+    "interval no end): degree 2 is reported",
     "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
     "around the average",
     "odd_reports": "the reports do not look like the mechanism's",
-    "rows_unchecked": "the rows could not be checked: there is neither a column theta nor final_theta, so "
-    "that a lost, doubled or edited row, or a wrong epsilon, c or gamma, leaves no trace",
     "range_end": "the interval ends at the public range, so that its length measures nothing: more users are "
     "needed, or a wider range",
     "unasked": "a question fell to no user: take fewer bins",
@@ -101,7 +100,11 @@ class Verdict:
     distance: float
     start: float
     reported: int | None
-    words: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> list[str]:
+        """Flags with their meaning."""
+        return [f"{flag}: {MEANING[flag]}" for flag in self.flags]
 
     @property
     def meaning(self) -> str:
@@ -129,21 +132,18 @@ def verdict_of(
     gamma: float,
     steps: int,
     odd: bool,
-    unchecked: bool = False,
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
     ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row
-    that the settings ask to report; ``odd``: the reports look odd; ``unchecked``: no theta shows lost rows.
+    that the settings ask to report; ``odd``: the reports look odd.
     """
     low, high = fits[0], fits[-1]
-    words = dict(MEANING)
     if planned is not None and planned.get("degree") == 3 and planned["status"] == "ok":
         low = high = planned  # a fit of degree 2 says nothing about it
-        words["poor_fit_3"] = MEANING["poor_fit_3"].replace(" either", "")
     cubic = low is planned and low.get("degree") == 3
     k = nan_for_none(low["relaxation_times"])
-    flags = ["rows_unchecked"] if unchecked else []
+    flags = []
     if k < SHORT:
         flags.append("too_short")
     poor = is_significant(low)
@@ -157,10 +157,6 @@ def verdict_of(
     if reported["status"] != "ok" and reported.get("degree") == 3 and low["status"] == "ok":
         # A parabola may have a root where the cubic has none.
         flags.append("undefined_3")
-        why = "degree 2 does not fit" if reported is not planned and poor else "degree 3 was asked for"
-        no_root = "its fit has no root on an increasing branch"
-        reason = no_root if reported["estimate"] is None else "its interval has no end"
-        words["undefined_3"] = MEANING["undefined_3"].format(why=why, reason=reason)
         reported = low
     if reported["status"] != "ok":
         flags.append("undefined")
@@ -180,8 +176,7 @@ def verdict_of(
     if odd:
         flags.append("odd_reports")
     place = reported["place"] if reported["status"] == "ok" else None
-    texts = tuple(f"{flag}: {words[flag]}" for flag in flags)
-    return Verdict(arrival, tuple(flags), k, distance, start, place, texts)
+    return Verdict(arrival, tuple(flags), k, distance, start, place)
 
 
 def counts_verdict(row: Row, odd: bool) -> Verdict:
@@ -193,9 +188,8 @@ def counts_verdict(row: Row, odd: bool) -> Verdict:
         "odd_reports": odd,
     }
     flags = tuple(flag for flag, is_raised in raised.items() if is_raised)
-    words = tuple(f"{flag}: {MEANING[flag]}" for flag in flags)
     reported = None if row["lower"] is None else row["place"]
-    return Verdict(None, flags, math.nan, math.nan, math.nan, reported, words)
+    return Verdict(None, flags, math.nan, math.nan, math.nan, reported)
 
 
 def nan_for_none(value: float | None) -> float:
@@ -220,15 +214,11 @@ def arrival_of(k: float, distance: float, start: float) -> Arrival:
 
 
 class EstimatesAlongRun(NamedTuple):
-    """Estimates along the run: theta_i and the mean of theta_1..theta_i, shape (P, d), after P ``steps``.
-
-    ``fits`` are rows of the reported regression at fractions of the run.
-    """
+    """Estimates along the run: theta_i and the mean of theta_1..theta_i, shape (P, d), after P ``steps``."""
 
     steps: NDArray[np.int64]
     average: Floats
     iterate: Floats
-    fits: list[Row]
 
 
 class EstimatedCdf(NamedTuple):
@@ -315,13 +305,13 @@ class Analysis:
         return f"{taus[j]:g}-quantile" if taus else f"coordinate {j}"
 
     def methods_paragraph(self) -> str:
-        """A paragraph for a methods section; coordinates with one method stand in one sentence."""
-        intervals: dict[tuple[str | None, float | None], list[str]] = {}
+        """A paragraph for a methods section."""
+        intervals = []
         for j in range(len(self.verdicts)):
             row = self.reported(j)
             what = (None, None) if row is None else (method_words(row), row["level"])
-            intervals.setdefault(what, []).append(self.coordinate_name(j))
-        return self.words("methods", list(intervals.items()), __version__)
+            intervals.append((*what, self.coordinate_name(j)))
+        return self.words("methods", intervals, __version__)
 
     def words(self, name: str, *more: object) -> str:
         """Sentences of the template: ``methods``, ``privacy``, ``scale`` or ``adversaries``."""
@@ -366,7 +356,6 @@ class Analysis:
                     "distance": number(verdict.distance),
                     "start": number(verdict.start),
                     "reported": None if (row := self.reported(j)) is None else own_columns(row),
-                    "without_adversaries": None if row is None or row.honest is None else list(row.honest),
                 }
                 for j, verdict in enumerate(self.verdicts)
             ],
@@ -387,21 +376,6 @@ class Analysis:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        """The intervals to report as a table, and the flags."""
-        from markupsafe import escape
-
-        count = len(self.verdicts)
-        rows = [row for j in range(count) if (row := self.reported(j)) is not None]
-        columns = shown_columns(rows, self.unit)
-        lines = [["", "method", *(title for title, _ in columns)]]
-        for row in rows:
-            values = [text(row) for _, text in columns]
-            lines.append([self.coordinate_name(row["coordinate"]), method_label(row), *values])
-        cells = ["".join(f"<td>{escape(text)}</td>" for text in line) for line in lines]
-        rest = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[count:])
-        return f"<table><tr>{'</tr><tr>'.join(cells)}</tr></table>{rest}"
-
     def place_words(self, j: int) -> str:
         name = self.coordinate_name(j)
         return f"{name}: " if name else ""
@@ -411,18 +385,6 @@ class Analysis:
         if row is None:
             return f"{self.place_words(j)}no interval to report"
         return f"{self.place_words(j)}report {method_label(row)}: {interval_words(row, self.unit)}"
-
-    def honest_limits(self) -> list[str]:
-        """Limits without adversarial users, by coordinate; none if no share of them was given."""
-        limits = []
-        for j in range(len(self.verdicts)):
-            rows = [self.reported(j), *(row for row in self.asked if row["coordinate"] == j)]
-            found = [row.honest for row in rows if row is not None and row.honest is not None]
-            if found and found[0][0] is not None:
-                bounded = "" if rows[0] is not None else " (with them no interval is bounded)"
-                form = ".6g" if rows[0] is None else form_of(rows[0])
-                limits.append(f"{self.place_words(j)}{limits_words(*found[0], self.unit, form)}{bounded}")
-        return limits
 
     def remarks(self) -> list[str]:
         """Notes, and what the scale and a share of adversarial users mean for the intervals."""

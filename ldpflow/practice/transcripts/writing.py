@@ -8,7 +8,7 @@ For a protocol without a path, the reports have the counts of the sweep.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
@@ -44,13 +44,12 @@ def check_path(path: Any) -> None:
         raise InputError("path", mechanism.kind, "one report of a user, and one budget for all users")
 
 
-def path_settings(path: Any, seed: int, replicate: int, final: Sequence[float]) -> dict[str, Any]:
+def path_settings(path: Any, seed: int, replicate: int) -> dict[str, Any]:
     found = analysis_settings(path.parts())
     if isinstance(path.mechanism, RandomizedResponse):
         # The settings are those of honest devices: without liars and missing answers.
         found["mechanism"] = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
     found["mechanism"].pop("sampling", None)
-    found["algorithm"]["final_theta"] = [float(value) for value in final]
     size = path.algorithm.records_per_step()
     if found["algorithm"].pop("rounds", None) or path.algorithm.kind == "minibatch_sgd":
         found["algorithm"]["batch_size"] = size
@@ -80,20 +79,16 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
 
 
 Transcript = Iterator[pa.Table | dict[str, Any]]
-"""Tables of rows (the first may be empty), then the settings."""
+"""Tables of rows, then the settings."""
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
     """A replicate that is simulated again. The last of n users are left out if they do not fill a round."""
     check_path(path)
     users = int(path.steps(n) * path.algorithm.records_per_step())
-    final: Floats = np.empty((0, path.dimension))
-    yield table_of(path, 1, final, final)
-    for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
-        final = after
-        yield table_of(path, first, thetas, gradients)
-    settings = path_settings(path, seed, replicate, final.tolist())
-    yield settings if n == users else {"n": n, **settings}
+    for part in reports_of(path, seed, replicate, users):
+        yield table_of(path, *part)
+    yield {"n": n, **path_settings(path, seed, replicate)}
 
 
 MOST_BITS = 2**28
