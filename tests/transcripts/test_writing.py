@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.components.protocols import PROTOCOLS
@@ -14,7 +13,7 @@ from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import Transcript
-from ldpflow.practice.transcripts.writing import stored_transcript, transcript_of_path, write_transcript
+from ldpflow.practice.transcripts.writing import stored_transcript, transcript_of_path
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
@@ -171,16 +170,6 @@ def test_the_rows_of_the_sweep(run, tmp_path, request, monkeypatch):
     assert f"by {protocol.kind} with epsilon = 2 (eps-LDP" in found.methods_paragraph()
     assert "Estimated distribution function" in analysis_html(found)
     assert Transcript.of(file).schema.names == COLUMNS.get(protocol.kind, ["question", "report"])
-
-
-@pytest.mark.parametrize("case", PATHS)
-def test_fewer_users_are_the_first_ones(case, tmp_path):
-    path = study_of(CASES[case][0], [{"kind": "BM"}]).plans()[-1].simulator
-    for name, n in (("short", 2000), ("long", 4000)):
-        write_transcript(path, 11, 1, n, tmp_path / f"{name}.parquet")
-    short, long = pq.read_table(tmp_path / "short.parquet"), pq.read_table(tmp_path / "long.parquet")
-    size = path.algorithm.records_per_step()
-    assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
 
 
 def test_a_bound_and_a_budget_at_their_default_are_written():
