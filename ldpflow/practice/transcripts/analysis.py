@@ -123,7 +123,7 @@ def analyse(
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError("settings", settings, "a file, or tables of settings by name")
     given = dict(settings or {}) | ({} if n is None else {"n": n})
-    collection = read_collection(merge_settings(given, stored_settings(opened, given), "the files"))
+    collection = read_collection(with_stored_settings(opened, given))
     collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
     reader: type[PathReader | OneShotReader | RoundsReader] = PathReader
     if collection.protocol is not None:
@@ -134,9 +134,9 @@ def analyse(
         raise error if error.place else error.at(*opened.find(error.row)) from None
 
 
-def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings in the metadata of all parts, without wishes that were given."""
-    found: dict[str, Any] = {}
+def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given settings and those in the metadata of all parts, without wishes that were given."""
+    found = dict(given)
     users: list[Any] = []
     for part in source.parts:
         text = part.settings()
@@ -149,7 +149,6 @@ def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
                     problem = {name: problem[name] for name in OF_THE_SCALE if name in problem}
             own["problem"] = problem
         kept = {name: value for name, value in own.items() if name not in given or name not in WISHES}
-        merge_settings(given, kept, part.place)
         found = merge_settings(found, kept, part.place)
     if "n" not in given and all(isinstance(count, int) for count in users):
         found["n"] = sum(users)
@@ -285,8 +284,8 @@ class CountsReader(ReportReader):
         record = type(asked[0]).record(0, np.zeros(1, np.int64), truth, self.taus, found)
         oddities = ([] if self.widths else self.runs.oddities()) + self.odd_questions()
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
-        for place, row in enumerate(rows):
-            row |= {"place": place, "asked": True}
+        for row in rows:
+            row["asked"] = True
             if collection.adversarial_share and row["lower"] is not None:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
                 limits = cast(Any, row.of).widened(record, row["coordinate"], z, collection.adversarial_share)
@@ -515,12 +514,12 @@ class PathReader(ReportReader):
         length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
         with np.errstate(all="ignore"):
             rows = rows_of(record, self.collection.n or self.rows, methods, levels)
-            for place, row in enumerate(rows):
-                row |= {"place": place, "asked": row.of in self.methods.asked}
+            for row in rows:
+                row["asked"] = row.of in self.methods.asked
             if self.collection.adversarial_share:
                 self.widen(record, rows)
             verdicts = [self.verdict(record, rows, j, bool(oddities)) for j in range(self.d)]
-            reported = [rows[v.reported].of for v in verdicts if v.reported is not None]
+            reported = [v.reported.of for v in verdicts if v.reported is not None]
             for row in rows:
                 row["asked"] |= row.of in reported
             slopes = [v.relaxation_times / (f * length) for v, f in zip(verdicts, self.factors, strict=True)]

@@ -90,8 +90,7 @@ class Verdict:
 
     ``relaxation_times`` is K from TR's slope. ``distance`` is (average - root)/se, with the highest degree
     whose fit has a root, and ``start`` the part of it that the start makes in a linear run. Each is NaN if
-    it is undefined. ``reported`` is the place, among the analysis's rows, of the row to report. A protocol
-    without a path has no arrival.
+    it is undefined. ``reported`` is the row to report. A protocol without a path has no arrival.
     """
 
     arrival: Arrival | None
@@ -99,7 +98,7 @@ class Verdict:
     relaxation_times: float
     distance: float
     start: float
-    reported: int | None
+    reported: Row | None
 
     @property
     def words(self) -> list[str]:
@@ -175,8 +174,8 @@ def verdict_of(
         flags.append(arrival)
     if odd:
         flags.append("odd_reports")
-    place = reported["place"] if reported["status"] == "ok" else None
-    return Verdict(arrival, tuple(flags), k, distance, start, place)
+    row = reported if reported["status"] == "ok" else None
+    return Verdict(arrival, tuple(flags), k, distance, start, row)
 
 
 def counts_verdict(row: Row, odd: bool) -> Verdict:
@@ -188,8 +187,7 @@ def counts_verdict(row: Row, odd: bool) -> Verdict:
         "odd_reports": odd,
     }
     flags = tuple(flag for flag, is_raised in raised.items() if is_raised)
-    reported = None if row["lower"] is None else row["place"]
-    return Verdict(None, flags, math.nan, math.nan, math.nan, reported)
+    return Verdict(None, flags, math.nan, math.nan, math.nan, None if row["lower"] is None else row)
 
 
 def nan_for_none(value: float | None) -> float:
@@ -236,7 +234,7 @@ class Analysis:
     ----------
     rows : list of dict
         One per method, level and coordinate: method, its settings, level, coordinate, estimate, se, lower,
-        upper, relaxation_times, condition, lack_of_fit, status, place; ``asked``: whether it was requested.
+        upper, relaxation_times, condition, lack_of_fit, status; ``asked``: whether it was requested.
     verdicts : list of Verdict
         By coordinate, at the first level.
     users, steps : int
@@ -294,8 +292,7 @@ class Analysis:
 
     def reported(self, coordinate: int = 0) -> Row | None:
         """The row to report of a coordinate; None, with the flag ``undefined``, if no interval is defined."""
-        place = self.verdicts[coordinate].reported
-        return None if place is None else self.rows[place]
+        return self.verdicts[coordinate].reported
 
     def coordinate_name(self, j: int) -> str:
         """The estimand of a coordinate; empty if there is only one."""
