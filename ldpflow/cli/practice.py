@@ -50,8 +50,6 @@ def analyse(
     adversarial_share: Annotated[
         float, flag("Share of users who may send any report: intervals are widened for the worst.")
     ] = 0.0,
-    method: Annotated[list[str] | None, flag("Interval method; repeatable.", "ID", shown="all")] = None,
-    level: Annotated[list[float] | None, flag("Nominal coverage; repeatable.", shown="0.9")] = None,
     form: TableFormat = Format.table,
     html: Annotated[str | None, flag("Write a page with figures too.", "FILE")] = None,
     strict: Annotated[bool, flag("Exit with 1 on any flag.", name="--strict")] = False,
@@ -62,11 +60,7 @@ def analyse(
     reports were collected. Settings that a file's metadata has may be left out; a contradiction is an error.
     """
     from ldpflow.practice.transcripts.analysis import analyse as compute
-    from ldpflow.practice.transcripts.collection import merge_settings, read_settings
 
-    given: dict[str, Any] = {"level": level} if level else {}
-    if method:
-        given["method"] = [{"kind": kind} for kind in method]
     if late := next((name for name in files[1:] if name.endswith(".toml")), None):
         raise InputError("file", late, "a file of reports: the design stands before them")
     if files[0].endswith(".toml"):
@@ -78,9 +72,7 @@ def analyse(
     elif settings is None and len(files) == 1 and os.path.lexists(f"{files[0]}.toml"):
         settings = f"{files[0]}.toml"
         typer.echo(f"settings: {settings}", err=True)
-    stored = read_settings(settings) if settings else {}
-    tables = merge_settings(given, stored, str(settings))
-    found = compute(files, tables, n=read_count(n, "n"), adversarial_share=adversarial_share)
+    found = compute(files, settings, n=read_count(n, "n"), adversarial_share=adversarial_share)
     if form is Format.json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:

@@ -127,12 +127,6 @@ def test_designs_that_cannot_be_right(design, reports, old, new, field):
     assert field in (caught.value.field, getattr(caught.value, "column", None))
 
 
-def test_the_number_that_came_and_the_number_that_was_planned(design, reports):
-    with pytest.raises(InputError, match="give their number as `n`"):
-        lf.analyse({"report": reports[:2900]}, design)
-    assert lf.analyse({"report": reports[:2900]}, design, n=2900).users == 2900
-
-
 def with_settings(reports, text, file):
     """Reports in a Parquet file whose metadata has settings."""
     pq.write_table(pa.table({"report": reports}).replace_schema_metadata({"ldpflow": text}), file)
