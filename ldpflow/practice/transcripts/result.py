@@ -454,18 +454,11 @@ def limits_words(lower: float | None, upper: float | None, unit: str, form: str 
 
 def method_words(row: Row) -> str:
     title = INTERVAL_METHODS[row["method"]].title or f"the method {row['method']}"
-    what = title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")
-    if row.get("degree") is not None:
-        what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
-        if row.get("variance") is not None:
-            what += f", variance {row['variance']}"
-        if row["method"] == "TR":
-            what += ", half widths times K/(K - 4), at most 2, for K relaxation times"
-        if row.get("separate"):
-            what += ", each quantile by itself"
-    if row.get("limits") is not None:
-        what += f", limits {'at edges of bins' if row['limits'] == 'outer' else 'by lines between edges'}"
-    return what
+    words = [title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")]
+    words += [setting_words(name, value) for name, value in row.own.items() if value is not None]
+    if row["method"] == "TR":
+        words.append("half widths times K/(K - 4), at most 2, for K relaxation times")
+    return ", ".join(words)
 
 
 def method_label(row: Row, among: Sequence[Row] = ()) -> str:
