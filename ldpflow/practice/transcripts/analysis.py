@@ -272,8 +272,7 @@ class CountsReader(ReportReader):
 
     def analysis(self) -> Analysis:
         collection, protocol = self.collection, self.protocol
-        planned = () if collection.planned is None else (collection.planned,)
-        asked = list(dict.fromkeys([*planned, *(collection.methods or self.defaults)]))
+        asked = collection.methods or self.defaults
         for method in asked:
             if not isinstance(method, type(self.defaults[0])):
                 allowed = str(self.defaults[0].kind)

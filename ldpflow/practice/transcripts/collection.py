@@ -79,8 +79,8 @@ class Collection:
     algorithm: Algorithm | None  # None for a protocol
     protocol: Protocol | None = None  # one without a path; its number of bins is given
     start: tuple[float, ...] | None = None  # theta0, one number for all coordinates or one for each
-    methods: tuple[IntervalMethod, ...] = ()  # empty for all that apply, or for ``planned`` alone
-    planned: IntervalMethod | None = None  # whose interval is reported; None for the documented rule
+    methods: tuple[IntervalMethod, ...] = ()  # empty for all that apply
+    planned: bool = False  # the only method's interval is reported, not that of the documented rule
     levels: tuple[float, ...] = (0.9,)
     origin: tuple[float, ...] | None = None  # point around which sums are taken; theta0 by default
     seed: int = 0  # with ``replicate`` the address of the multipliers of BB
@@ -210,16 +210,16 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
     levels = as_list(settings.get("level", 0.9))
     if not 1 <= len(levels) <= MOST_LEVELS:
         raise InputError("level", f"{len(levels):,} levels", f"1 to {MOST_LEVELS} numbers")
-    methods = settings.get("method", [])
-    planned = read_methods(methods) if isinstance(methods, Mapping) else ()
-    if len(planned) > 1:
-        raise InputError("method", dict(methods), "one value for every setting of the method to report")
+    table = settings.get("method", [])
+    methods, planned = read_methods(table), isinstance(table, Mapping)
+    if planned and len(methods) > 1:
+        raise InputError("method", dict(table), "one value for every setting of the method to report")
     own = read_settings_of(CollectionFacts, settings.get("collection", {}), "collection")
     return Collection(
         **problem,
         **made,
-        methods=() if planned else read_methods(methods),
-        planned=planned[0] if planned else None,
+        methods=methods,
+        planned=planned,
         levels=tuple(dict.fromkeys(read_value(Facts, "level", level, "level") for level in levels)),
         origin=read_vector("origin", settings.get("origin")),
         unit=own["unit"] or "",

@@ -68,12 +68,11 @@ class Methods:
         self.source, self.collection = source, collection
         self.separate = source.problem.several and source.dimension > 1
         self.fits = self.available(regressions(source.dimension, self.separate))
-        planned = [] if collection.planned is None else [collection.planned]
-        if self.separate:
-            planned = [by_quantile(m) if getattr(m, "separate", False) is None else m for m in planned]
-        others = collection.methods or ([] if planned else self.defaults())
-        self.asked = self.available([*planned, *others])
-        self.planned = self.asked[0] if planned else None
+        asked = list(collection.methods or self.defaults())
+        if collection.planned and self.separate and getattr(asked[0], "separate", False) is None:
+            asked = [by_quantile(asked[0])]
+        self.asked = self.available(asked)
+        self.planned = self.asked[0] if collection.planned else None
         self.all = list(dict.fromkeys([*self.asked, *self.fits]))
 
     def available(self, methods: Iterable[IntervalMethod]) -> list[IntervalMethod]:
