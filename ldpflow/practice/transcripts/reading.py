@@ -68,7 +68,7 @@ class RowError(InputError):
 
 # Columns
 
-OPTIONAL = ("epsilon", "round")
+OPTIONAL = ("epsilon", "round", "user")
 
 
 @dataclass(frozen=True)
@@ -95,15 +95,12 @@ class Columns:
         if doubled is not None:
             raise InputError("columns", doubled, "every name once", "The file has it twice.")
         reports, thetas = coordinates("report", names), coordinates("theta", names)
-        known = {"report": reports, "theta": thetas}
-        known |= {name: (name,) if name in names else () for name in (*OPTIONAL, *further, "user")}
-        optional = tuple(name for name in list(known)[2:] if known[name])
-        read = {*reports, *thetas, *optional}
-        ignored = tuple(name for name in names if name not in read)
         if not reports:
             hint = f"The file has {list_names(names) or 'none'}."
             raise InputError("columns", None, "a column report (or report_0, report_1, ...)", hint)
-        return cls(reports, thetas, optional, ignored)
+        optional = tuple(name for name in (*OPTIONAL, *further) if name in names)
+        read = {*reports, *thetas, *optional}
+        return cls(reports, thetas, optional, tuple(name for name in names if name not in read))
 
 
 def list_names(names: Sequence[str]) -> str:
