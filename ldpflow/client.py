@@ -116,14 +116,12 @@ def to_scale(value: float, transform: str | Sequence[float]) -> float:
     """
     check_number(value)
     if isinstance(transform, str):
-        return {"log1p": math.log1p, "log": math.log, "sqrt": signed_root}[transform](value)
+        if transform == "sqrt":
+            return math.copysign(math.sqrt(abs(value)), value)
+        return {"log1p": math.log1p, "log": math.log}[transform](value)
     k = len(transform) - 1
     j = min(sum(value >= edge for edge in transform[1:]), k - 1)
     return (j + (value - transform[j]) / (transform[j + 1] - transform[j])) / k
-
-
-def signed_root(value: float) -> float:
-    return math.copysign(math.sqrt(abs(value)), value)
 
 
 def check_number(value: float) -> None:

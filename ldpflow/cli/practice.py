@@ -44,50 +44,23 @@ def analyse(
             shown="the file's name with .toml, if it is there",
         ),
     ] = None,
-    tau: Annotated[float | None, flag("Level of the quantile.")] = None,
-    mechanism: Annotated[str | None, flag("Mechanism on the users' devices.")] = None,
-    epsilon: Annotated[float | None, flag("Budget per report.")] = None,
-    mu: Annotated[float | None, flag("Budget per report under Gaussian noise.")] = None,
-    gamma: Annotated[float | None, flag("Exponent of the steps c i^-gamma.")] = None,
-    c: Annotated[float | None, flag("Constant of the steps.")] = None,
-    theta0: Annotated[
-        list[float] | None, flag("Start of the iterates; of a vector one for each coordinate.")
-    ] = None,
-    final_theta: Annotated[
-        list[float] | None, flag("theta after the last report; of a vector one for each.")
-    ] = None,
     n: Annotated[
         str | None, flag("Users: the reports that there must be.", "X", shown="the design's", name="--n")
     ] = None,
     adversarial_share: Annotated[
         float, flag("Share of users who may send any report: intervals are widened for the worst.")
     ] = 0.0,
-    method: Annotated[list[str] | None, flag("Interval method; repeatable.", "ID", shown="all")] = None,
-    level: Annotated[list[float] | None, flag("Nominal coverage; repeatable.", shown="0.9")] = None,
-    origin: Annotated[float | None, flag("Point around which sums are computed.", shown="theta0")] = None,
-    seed: Annotated[int | None, flag("Seed of BB's multipliers.", shown="0")] = None,
     form: TableFormat = Format.table,
     html: Annotated[str | None, flag("Write a page with figures too.", "FILE")] = None,
     strict: Annotated[bool, flag("Exit with 1 on any flag.", name="--strict")] = False,
 ) -> None:
     """Compute confidence intervals from collected private reports (a transcript).
 
-    This is post-processing: it needs no raw data and adds no noise. The design, or --settings and flags, say
-    how the reports were collected. Settings that a file's metadata has may be left out; a contradiction is an
-    error.
+    This is post-processing: it needs no raw data and adds no noise. The design, or --settings, says how the
+    reports were collected. Settings that a file's metadata has may be left out; a contradiction is an error.
     """
     from ldpflow.practice.transcripts.analysis import analyse as compute
-    from ldpflow.practice.transcripts.collection import merge_settings, read_settings
 
-    given = {
-        "problem": {"tau": tau},
-        "mechanism": {"kind": mechanism, "epsilon": epsilon, "mu": mu},
-        "algorithm": {"gamma": gamma, "c": c, "theta0": theta0 or None, "final_theta": final_theta or None},
-        "method": [{"kind": kind} for kind in method] if method else None,
-        "level": level or None,
-        "origin": origin,
-        "seed": seed,
-    }
     if late := next((name for name in files[1:] if name.endswith(".toml")), None):
         raise InputError("file", late, "a file of reports: the design stands before them")
     if files[0].endswith(".toml"):
@@ -99,11 +72,7 @@ def analyse(
     elif settings is None and len(files) == 1 and os.path.lexists(f"{files[0]}.toml"):
         settings = f"{files[0]}.toml"
         typer.echo(f"settings: {settings}", err=True)
-    stored = read_settings(settings) if settings else {}
-    if "protocol" in stored and mechanism is None and mu is None:
-        given |= {"protocol": {"epsilon": epsilon}, "mechanism": None}
-    tables = merge_settings(drop_none(given), stored, str(settings))
-    found = compute(files, tables, n=read_count(n, "n"), adversarial_share=adversarial_share)
+    found = compute(files, settings, n=read_count(n, "n"), adversarial_share=adversarial_share)
     if form is Format.json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
     else:
@@ -116,11 +85,6 @@ def analyse(
         write_file(html, analysis_html(found).encode(), "html")
     if code := found.exit_code(strict):
         raise typer.Exit(code)
-
-
-def drop_none(given: Mapping[str, Any]) -> dict[str, Any]:
-    tables = {k: drop_none(v) or None if isinstance(v, dict) else v for k, v in given.items()}
-    return {name: value for name, value in tables.items() if value is not None}
 
 
 def analysis_sheet(analysis: Analysis) -> Sheet:
@@ -310,7 +274,6 @@ def transcript(
     replicate: Annotated[int, flag("Index of the replicate.", min=0)],
     output: Annotated[str, flag("A .parquet file, or CSV.", "FILE", name="--output")],
     path: PathKey = None,
-    n: Annotated[str | None, flag("Users.", "X", shown="the path's largest n", name="--n")] = None,
 ) -> None:
     """Write the transcript of a simulated replicate, to try ldpflow analyse on.
 
@@ -319,5 +282,5 @@ def transcript(
     from ldpflow.practice.transcripts.writing import stored_transcript
     from ldpflow.run import open_run
 
-    users = stored_transcript(open_run(run).store.address, path, replicate, output, read_count(n, "n"))
+    users = stored_transcript(open_run(run).store.address, path, replicate, output)
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ldpflow.practice.transcripts.methods import Row as AnalysisRow
     from ldpflow.practice.transcripts.result import Analysis
 
-FAMILIES = {"iterate": "oracle", "average": "BM", "regression": "TR"}
+FAMILIES = [("iterate", "oracle"), ("average", "BM")]
 """Series of the run, each with the method whose colour it has."""
 
 
@@ -85,7 +85,7 @@ def row_names(row: AnalysisRow, analysis: Analysis) -> tuple[str, str, str]:
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:
-    """Iterate and average over the steps, and the reported regression at halves of the run."""
+    """Iterate and average over the steps."""
     progress = analysis.progress
     assert not isinstance(progress, EstimatedCdf)
     place: Row = {"row": (0, "all"), "panel": "all"}
@@ -94,22 +94,15 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
         for series, values in (("iterate", progress.iterate), ("average", progress.average))
         for step, value in zip(progress.steps.tolist(), values[:, j].tolist(), strict=True)
     ]
-    for row in progress.fits:
-        if row["coordinate"] == j and row["status"] == "ok":
-            step = row["n"] // analysis.collection.batch_size
-            point = place | {"series": "regression", "x": step, "y": row["estimate"], "marked": 1}
-            points.append(point | {"low": row["lower"], "high": row["upper"]})
-    names = {point["series"] for point in points}
     reported = analysis.reported(j)
     last = "" if reported is None else f"{reported['estimate']:{form_of(reported)}} {analysis.unit}".rstrip()
     layout = Layout(
         "Estimates along the run",
         "step",
         with_unit("theta", analysis.unit),
-        [(name, family) for name, family in FAMILIES.items() if name in names],
+        FAMILIES,
         log_x=True,
-        ribbons=True,
-        remark=f"The regression ends at {last}." if last else "",
+        remark=f"The estimate to report is {last}." if last else "",
     )
     return draw(points, layout)
 

@@ -117,13 +117,11 @@ def step_settings(path: OnePass) -> Parameters:
     }
 
 
-def reports_of(
-    path: OnePass, seed: int, replicate: int, n: int
-) -> Iterator[tuple[int, Floats, Floats, Floats]]:
+def reports_of(path: OnePass, seed: int, replicate: int, n: int) -> Iterator[tuple[int, Floats, Floats]]:
     """Questions to the users of one replicate and their private gradients, window by window.
 
     For LDP-SGD or mini-batch SGD with noise on every record, not projected. Yields the number of the
-    window's first row, from 1, thetas and gradients of shape (m, d), and theta after the last complete step.
+    window's first row, from 1, and thetas and gradients of shape (m, d).
     """
     d = path.problem.dimension
     algorithm = path.algorithm
@@ -144,4 +142,4 @@ def reports_of(
         count = min(WINDOW, n - start)
         thetas, gradients = np.empty((2, count, d))
         kernel(data_state, noise_state, *fixed, theta, mean, counters, thetas, gradients)
-        yield start + 1, thetas, gradients, theta[::LANES].copy()
+        yield start + 1, thetas, gradients

@@ -19,13 +19,14 @@ from tests.oracles.transcript import cell_demo, demo
 from tests.transcripts import test_cells
 from tests.transcripts.conftest import as_table, write
 
-FLAGS = (
-    *("--tau", 0.9, "--mechanism", "randomized_response", "--epsilon", 1),
-    *("--gamma", 0.51, "--c", 40, "--theta0", 20),
-)
-
 BM = {"method": [{"kind": "BM"}]}
-SETTINGS = toml_text(transcript.SETTINGS | BM)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    file = tmp_path_factory.mktemp("settings") / "collection.toml"
+    file.write_text(toml_text(transcript.SETTINGS))
+    return file
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,9 @@ def file(tmp_path_factory):
     return write(as_table(rows), tmp_path_factory.mktemp("transcripts") / "reports.csv")
 
 
-def test_table_and_page(ldpflow, file, tmp_path):
+def test_table_and_page(ldpflow, file, settings, tmp_path):
     page = tmp_path / "page.html"
-    shown = ldpflow("analyse", file, *FLAGS, "--html", page)
+    shown = ldpflow("analyse", settings, file, "--html", page)
     assert shown.code == 0 and "computed" in shown.out and "status" not in shown.out
     (line,) = (line.split() for line in shown.out.splitlines() if line.split()[:1] == ["BM"])
     assert line[1:5] == ["39.21", "38.08", "40.33", "0.68"], "two digits of the standard error"
@@ -47,26 +48,26 @@ def test_table_and_page(ldpflow, file, tmp_path):
     text = page.read_text()
     assert "Estimates along the run" in text and "For a methods section" in text
     assert "38.4215" in text and "http://" not in text.partition('<script type="module">')[0]
-    refused = ldpflow("analyse", file, *FLAGS, "--method", "BM", "--html", tmp_path / "none" / "page.html")
+    no_folder = tmp_path / "none" / "page.html"
+    refused = ldpflow("analyse", settings, file, "--html", no_folder)
     assert refused.code == 2 and "--html" in refused.err
 
 
-def test_csv_and_json(ldpflow, file):
-    flags = (*FLAGS, "--method", "BM", "--method", "SN", "--format")
-    lines = [*csv.DictReader(io.StringIO(ldpflow("analyse", file, *flags, "csv").out))]
-    plain = json.loads(ldpflow("analyse", file, *flags, "json").out)
+def test_csv_and_json(ldpflow, file, tmp_path):
+    settings = tmp_path / "own.toml"
+    methods = {"method": [{"kind": "BM"}, {"kind": "SN"}], "level": 0.95}
+    settings.write_text(toml_text(transcript.SETTINGS | methods))
+    flags = ("--settings", settings)
+    lines = list(csv.DictReader(io.StringIO(ldpflow("analyse", file, *flags, "--format", "csv").out)))
+    plain = json.loads(ldpflow("analyse", file, *flags, "--format", "json").out)
     assert [float(line["lower"]) for line in lines] == [row["lower"] for row in plain["rows"]]
-    assert {line["method"] for line in lines} == {"BM", "SN"}
+    assert {(line["method"], line["level"]) for line in lines} == {("BM", "0.95"), ("SN", "0.95")}
     assert plain["users"] == 20_000 and plain["verdicts"][0]["flags"] == []
 
 
-def test_settings_files_named_or_beside_the_file(ldpflow, file, tmp_path):
-    settings, beside = tmp_path / "collection.toml", file.with_name(f"{file.name}.toml")
-    settings.write_text(SETTINGS)
-    shown = ldpflow("analyse", file, "--settings", settings, "--level", 0.95, "--format", "json")
-    (row,) = json.loads(shown.out)["rows"]
-    assert row["method"] == "BM" and row["level"] == 0.95
-    beside.write_text(SETTINGS)
+def test_settings_beside_the_file_are_read_and_named(ldpflow, file):
+    beside = file.with_name(f"{file.name}.toml")
+    beside.write_text(toml_text(transcript.SETTINGS | BM))
     try:
         shown = ldpflow("analyse", file, "--format", "json")
     finally:
@@ -104,13 +105,13 @@ def test_a_page_has_nothing_of_a_pilot(ldpflow, tmp_path):
 
 
 def test_a_vector_of_starts_and_the_expected_number(ldpflow, tmp_path):
-    rows, last = cell_demo(theta0=(-1.0, 0.5))
+    rows, _ = cell_demo(theta0=(-1.0, 0.5))
     columns = {f"theta_{j}": [t[j] for t, _ in rows] for j in (0, 1)} | {"report": [r for _, r in rows]}
     file, page = write(pa.table(columns), tmp_path / "cells.parquet"), tmp_path / "page.html"
     settings = tmp_path / "cells.toml"
-    settings.write_text(toml_text(test_cells.SETTINGS | {"algorithm": {"c": 3.0, "gamma": 0.6}} | BM))
-    flags = ("--settings", settings, "--theta0", -1, "--theta0", 0.5, "--final-theta", last[0])
-    flags = (*flags, "--final-theta", last[1], "--format", "json")
+    steps = {"algorithm": {"c": 3.0, "gamma": 0.6, "theta0": [-1.0, 0.5]}}
+    settings.write_text(toml_text(test_cells.SETTINGS | steps | BM))
+    flags = ("--settings", settings, "--format", "json")
     shown = ldpflow("analyse", file, *flags, "--n", "4e3", "--html", page)
     assert "Intervals, 0.6-quantile" in page.read_text()
     assert shown.code in (0, 1) and json.loads(shown.out)["algorithm"]["theta0"] == [-1.0, 0.5]
@@ -136,7 +137,6 @@ def test_a_design_and_several_files(ldpflow, tmp_path):
     assert "min" in page.read_text() and "1% of users who send any" in page.read_text()
     for arguments, said in (
         ((design,), "files of reports after the design"),
-        ((design, *files, "--epsilon", 2), "--epsilon: 2.0"),
         ((design, *files, "--settings", design), "--settings"),
         ((*files, design), "design.toml"),
     ):
@@ -144,14 +144,13 @@ def test_a_design_and_several_files(ldpflow, tmp_path):
         assert refused.code == 2 and said in refused.err and len(refused.err.splitlines()) == 1
 
 
-def test_strict(ldpflow, tmp_path):
+def test_strict(ldpflow, settings, tmp_path):
     """A run of fewer than 25 relaxation times has a flag."""
     short = write(as_table(demo(n=1500)[0]), tmp_path / "short.parquet")
-    command = ("analyse", short, *FLAGS, "--method", "TR")
+    command = ("analyse", settings, short)
     assert [ldpflow(*command, *more).code for more in ((), ("--strict",))] == [0, 1]
 
 
 def test_refused(ldpflow, file):
-    for arguments, said in ((("--tau", 0.9), "mechanism.kind"), ((*FLAGS, "--method", "TT"), "--method")):
-        shown = ldpflow("analyse", file, *arguments)
-        assert shown.code == 2 and said in shown.err
+    shown = ldpflow("analyse", file)
+    assert shown.code == 2 and "problem.tau" in shown.err

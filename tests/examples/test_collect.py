@@ -62,34 +62,34 @@ def test_users_and_two_crashes(module, tmp_path):
     assert lower - (upper - lower) < 78.0 < upper + (upper - lower)
 
 
-def test_values_of_a_file(module, tmp_path, monkeypatch):
+@pytest.fixture
+def simulate(module, monkeypatch):
+    """Runs the script that makes reports without a server."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["simulate.py", *map(str, arguments)])
+        module("simulate").main()
+
+    return run
+
+
+def test_values_of_a_file(simulate, tmp_path):
     """A column of the user's own data, to an interval; what is no column of numbers is said."""
     settings, reports, values = design("haar", tmp_path, 1500), tmp_path / "reports.csv", tmp_path / "own.csv"
     values.write_text("name,s\n" + "".join(f"a,{i}\n" for i in range(700)) + "b,\n")
-
-    def simulate(*options):
-        command = ["simulate.py", settings, reports, "--values", values, *options]
-        monkeypatch.setattr(sys, "argv", list(map(str, command)))
-        module("simulate").main()
-
-    simulate("--column", "s", "--users", 1500)
+    simulate(settings, reports, "--values", values, "--column", "s", "--users", 1500)
     found = analyse(reports, read_settings(settings) | {"level": 0.9999})
     assert found.users == 1500 and found.reported()["lower"] < 350 < found.reported()["upper"]
     for column, words in (("t", "no column t, but name, s"), ("name", "own.csv, name")):
         with pytest.raises(SystemExit, match=words):
-            simulate("--column", column)
+            simulate(settings, reports, "--values", values, "--column", column)
 
 
-def test_a_design_of_another_column_or_none(module, tmp_path, monkeypatch, capsys):
+def test_a_design_of_another_column_or_none(simulate, tmp_path, capsys):
     """Made-up session lengths are said to be about another column; bad files are one message."""
-
-    def simulate(*files):
-        monkeypatch.setattr(sys, "argv", ["simulate.py", *map(str, files), "--users", "50"])
-        module("simulate").main()
-
     own, pilot = tmp_path / "own.toml", {"wait_min": [float(i) for i in range(200)]}
     lf.plan(pilot=pilot, tau=0.5, epsilon=1, n=1500).write_design(own)
-    simulate(own, tmp_path / "reports.csv")
+    simulate(own, tmp_path / "reports.csv", "--users", 50)
     printed = capsys.readouterr()
     assert "about 'wait_min': --values FILE.csv --column wait_min" in printed.err
     assert "50 reports; the design plans 1,500 users" in printed.out

@@ -85,11 +85,12 @@ def folded(thetas, gradients, origin, times):
     return kept
 
 
-def cell_demo(n=4000, taus=(0.3, 0.6), epsilon=2.0, c=3.0, gamma=0.6, theta0=0.0, seed=7):
+def cell_demo(n=4000, taus=(0.3, 0.6), epsilon=2.0, c=3.0, gamma=0.6, theta0=0.0, seed=7, spent=None):
     """[(thetas asked, cell reported)] of n users with standard normal values, and the last thetas.
 
     A user reports the own cell with probability e^eps/(e^eps + Q), each other one with 1/(e^eps + Q); theta_q
-    moves by c i^-gamma ((C_q - q q')/(p' - q') - tau_q), C_q = 1 for a cell below it, and is sorted.
+    moves by c i^-gamma ((C_q - q q')/(p' - q') - tau_q), C_q = 1 for a cell below it, and is sorted. The
+    devices may spend another epsilon.
     """
     rng = Random(seed)
     count = len(taus)
@@ -99,7 +100,7 @@ def cell_demo(n=4000, taus=(0.3, 0.6), epsilon=2.0, c=3.0, gamma=0.6, theta0=0.0
     for i in range(1, n + 1):
         x = rng.gauss(0.0, 1.0)
         cell = sum(t < x for t in theta)
-        if rng.random() >= keep:
+        if rng.random() >= (keep if spent is None else math.exp(spent) / (math.exp(spent) + count)):
             cell = rng.choice([k for k in range(count + 1) if k != cell])
         rows.append((tuple(theta), cell))
         for q, tau in enumerate(taus):

@@ -86,6 +86,6 @@ def test_bins_of_the_rule(n, expected):
 
 
 def test_a_scale_guess_changes_the_rule_and_k_overrules_it():
-    rule = PROTOCOLS["haar"](range=(0.0, 1.0))
-    assert rule.model_copy(update={"scale_guess": 0.005}).bins(10**6) > rule.bins(10**6)
-    assert PROTOCOLS["haar"](range=(0.0, 1.0), k=8).bins(10**6) == 8
+    rule, narrow, own = ({}, {"scale_guess": 0.005}, {"k": 8})
+    bins = [PROTOCOLS["haar"](range=(0.0, 1.0), **more).bins(10**6) for more in (rule, narrow, own)]
+    assert bins[1] > bins[0] and bins[2] == 8

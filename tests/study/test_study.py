@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ldpflow.components.intervals.transcript import TranscriptCovariance
 from ldpflow.errors import InputError
 from ldpflow.simulators.simulator import PathPlan
 from ldpflow.study import Study, bundled_studies, load_study
@@ -205,10 +204,3 @@ def test_batches_shorter_than_the_memory_of_a_path_are_warned_of(kind, rule, n):
     assert len(found) == (length < 4 * memory)
     if found:
         assert f"{length:,} steps" in found[0] and f"about {memory:,.0f}" in found[0]
-
-
-def test_trc_says_when_what_is_missing_is_bias():
-    row = {"level": 0.9, "coverage": 0.82, "coverage_mcse": 0.006, "bias_effect": -0.075}
-    assert any("average's bias" in text for text in TranscriptCovariance.cautions(row))
-    for other in ({"bias_effect": -0.02}, {"coverage": 0.89}, {"coverage": None}):
-        assert not TranscriptCovariance.cautions(row | other)

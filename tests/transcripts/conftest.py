@@ -30,6 +30,13 @@ def as_table(rows, **columns):
     return pa.table({"theta": [r[0] for r in rows], "report": [r[1] for r in rows], **columns})
 
 
+def changed(table, row, column, value):
+    """A table with another value in a row, from 1."""
+    values = table[column].to_pylist()
+    values[row - 1] = value
+    return table.set_column(table.column_names.index(column), column, [values])
+
+
 def write(table, file):
     """A table as Parquet or CSV, numbers with 17 digits."""
     if file.suffix == ".parquet":

@@ -22,8 +22,7 @@ def test_all_sums(rows, chunk, origin):
     fold = Fold(path, TIMES, TIMES, NAMES, np.array([origin]), thetas[:1])
     for start in range(0, 2000, chunk):
         part = slice(start, start + chunk)
-        assert fold.add(gradients[part, None], thetas[:-1][part, None], None) is None
-    assert fold.finish(thetas[None, -1:], False) is None
+        assert fold.add(gradients[part, None], thetas[:-1][part, None]) is None
     record, literal = fold.record(), folded(thetas.tolist(), gradients.tolist(), origin, set(TIMES))
     for at, time in enumerate(TIMES):
         total, theta, weighted, squared, *powers = literal[time]

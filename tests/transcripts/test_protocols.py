@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,10 @@ import pytest
 import ldpflow as lf
 from ldpflow import client
 from ldpflow.components.protocols.collections import fold_rounds
+from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
-from tests.transcripts.conftest import field_of
+from tests.transcripts.conftest import changed, field_of
 
 RANGE = [-6.3, 9.7]
 ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
@@ -87,21 +89,15 @@ def searched():
 
 
 def test_rounds_of_the_client(searched):
-    found = analyse(searched, ROUNDS | {"level": 0.9999}, chunk=777)
+    found = analyse(searched, ROUNDS | {"level": 0.9999})
     row = found.reported()
     assert row["method"] == "fieller" and row["lower"] < 0.0 < row["upper"] < row["lower"] + 1.0
     assert analyse(searched.drop_columns("theta"), ROUNDS).rows[0]["estimate"] == row["estimate"]
 
 
-def changed(table, row, column, value):
-    values = table[column].to_pylist()
-    values[row - 1] = value
-    return table.set_column(table.column_names.index(column), column, [values])
-
-
 def fault(table, settings):
-    with pytest.raises(RowError) as caught:
-        analyse(table, settings, chunk=512)
+    with mock.patch.object(reading, "CHUNK", 512), pytest.raises(RowError) as caught:
+        analyse(table, settings)
     return caught.value.row, caught.value.column
 
 

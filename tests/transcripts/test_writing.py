@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
+from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import Transcript
-from ldpflow.practice.transcripts.writing import stored_transcript, transcript_of_path, write_transcript
+from ldpflow.practice.transcripts.writing import stored_transcript, transcript_of_path
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
@@ -148,15 +148,16 @@ def matching(rows, row):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("run", [*PATHS, *PROTOCOLS], indirect=True)
-def test_the_rows_of_the_sweep(run, tmp_path, request):
+def test_the_rows_of_the_sweep(run, tmp_path, request, monkeypatch):
     """Of Parquet and CSV in turn."""
     folder, plan, rows = run
     place = list(CASES).index(request.node.callspec.params["run"])
     kind, chunk = ((".parquet", 999), (".csv", 2**16))[place % 2]
+    monkeypatch.setattr(reading, "CHUNK", chunk)
     file = tmp_path / f"transcript{kind}"
     stored_transcript(folder, plan.simulator.key, 1, file)
     settings = read_settings(f"{file}.toml") if kind == ".csv" else None
-    found = analyse(file, settings, chunk)
+    found = analyse(file, settings)
     for row in found.asked:
         stored = matching(rows, row)
         for name in {*VALUES, *row.checks}:
@@ -169,16 +170,6 @@ def test_the_rows_of_the_sweep(run, tmp_path, request):
     assert f"by {protocol.kind} with epsilon = 2 (eps-LDP" in found.methods_paragraph()
     assert "Estimated distribution function" in analysis_html(found)
     assert Transcript.of(file).schema.names == COLUMNS.get(protocol.kind, ["question", "report"])
-
-
-@pytest.mark.parametrize("case", PATHS)
-def test_fewer_users_are_the_first_ones(case, tmp_path):
-    path = study_of(CASES[case][0], [{"kind": "BM"}]).plans()[-1].simulator
-    for name, n in (("short", 2000), ("long", 4000)):
-        write_transcript(path, 11, 1, n, tmp_path / f"{name}.parquet")
-    short, long = pq.read_table(tmp_path / "short.parquet"), pq.read_table(tmp_path / "long.parquet")
-    size = path.algorithm.records_per_step()
-    assert short.num_rows == 2000 - 2000 % size and short.equals(long.slice(0, short.num_rows))
 
 
 def test_a_bound_and_a_budget_at_their_default_are_written():
@@ -196,10 +187,7 @@ def test_what_is_written_by_default_and_what_cannot_be(tmp_path):
     assert stored_transcript(folder, f"p{key[:5]}", 1, tmp_path / "whole.csv") == 4000
     assert stored_transcript(folder, None, 1, tmp_path / "only.csv") == 4000
     assert analyse(tmp_path / "only.csv", read_settings(tmp_path / "only.csv.toml")).unit == "s"
-    for path, place, n, field in (
-        ("0" * 16, "t.csv", None, "path"),
-        ("xyz", "t.csv", None, "path"),
-        (key, "none/t.csv", None, "output"),
-        (key, "t.csv", 0, "n"),
-    ):
-        assert field_of(stored_transcript, folder, path, 1, tmp_path / place, n) == field
+    for path, place, field in (
+        ("0" * 16, "t.csv", "path"), ("xyz", "t.csv", "path"), (key, "none/t.csv", "output"),
+    ):  # fmt: skip
+        assert field_of(stored_transcript, folder, path, 1, tmp_path / place) == field

@@ -36,17 +36,17 @@ degree 2 or 1.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache, partial
 from math import ceil, isqrt
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
 
-from ldpflow.columns import CAUTIOUS, Column, Summary
+from ldpflow.columns import Column, Summary
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals.interval import (
     DEGREE,
@@ -81,9 +81,6 @@ from ldpflow.settings import Setting
 
 Diagnosis = dict[str, Array]
 
-ILL = 1e6  # condition above which rounding may show
-LONG = 45.0  # relaxation times that a fit of degree 3 needs
-
 summary = partial(Summary, shown=False, reference="regression on the transcript alone")
 
 
@@ -100,7 +97,7 @@ CHECKS = (
             "too_short",
             "share of finished rows with K < 25",
             below=25.0,
-            caution="the run is too short (K < 25 relaxation times)",
+            caution="the run is too short (K < 25 relaxation times; take a larger n)",
         ),
     ),
     check(
@@ -111,7 +108,7 @@ CHECKS = (
             "poor_fit",
             "share of finished rows with abs(lack_of_fit) > 2.576; .01 where the degree suffices",
             beyond=2.576,
-            caution="the degree does not suffice (significant at 1%)",
+            caution="the degree does not suffice (significant at 1%; take a higher degree or smaller steps)",
         ),
     ),
     check(
@@ -131,7 +128,8 @@ ROOT_CHECKS = (
             "early_steps",
             "share of finished rows with abs(early_shift) > 1; below .04 in most cells where TR covers",
             beyond=1.0,
-            caution="the first steps move the estimate by more than a standard error",
+            caution="the first steps move the estimate by more than a standard error "
+            '(burn_in = "0.1n" leaves them out)',
         ),
         unit="standard errors",
     ),
@@ -256,57 +254,6 @@ class Regression(TranscriptMethod):
 
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] = 2
     separate: Annotated[bool, Setting("-", "whether every quantile has a fit of TR of its own")] | None = None
-
-    @classmethod
-    def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
-        """Warnings about the fit in a summary row, with remedies."""
-        degree = row["degree"]
-        lost, short, poor, early = (
-            row.get(k) or 0.0 for k in ("failure_share", "too_short", "poor_fit", "early_steps")
-        )
-        found = []
-        if lost > CAUTIOUS:
-            found.append(
-                f"{lost:.0%} of its intervals are undefined (the fit has no root on an increasing branch, or "
-                "the interval no end), and the coverage is that of the others: take a larger n"
-                + (f", or a degree below {degree}." if degree > 1 and poor <= CAUTIOUS else ".")
-            )
-        if short > CAUTIOUS:
-            found.append(
-                f"The run is too short in {short:.0%} of the finished replicates (median of "
-                f"{row['relaxation_times_median']:.0f} relaxation times; 25 are needed): take a larger n. "
-                "Larger steps (c) help here too, and can bias the averages that other methods are around."
-            )
-        if poor > CAUTIOUS:
-            if vector and not row.get("separate"):
-                # A longer burn-in alone would silence the test and keep a bias from curvature. A larger n
-                # keeps it too, in standard errors, if steps fall like i^-.51.
-                remedy = "take smaller steps (c)"
-                if degree < 2:
-                    remedy += ', or degree = 2 with burn_in = "0.1n" (up to five coordinates)'
-                fault = "the slopes seen by the early and the late half of the run differ"
-            else:
-                remedy = "take smaller steps (c); TR-BM has a length free of the fit"
-                if degree < 3:
-                    remedy = 'take degree = 3 with burn_in = "0.01n"'
-                if degree < 3 and (lost > CAUTIOUS or (row["relaxation_times_median"] or 0.0) < LONG):
-                    remedy = f"take a larger n first, since degree 3 needs {LONG:.0f} relaxation times"
-                fault = f"power {degree + 1} is significant at 1%"
-            found.append(
-                f"Degree {degree} does not fit in {poor:.0%} of the finished replicates ({fault}): {remedy}."
-            )
-        if early > CAUTIOUS:
-            found.append(
-                "Without the first 3 to 6% of the steps the estimate moves by more than a standard error in "
-                f"{early:.0%} of the finished replicates: a polynomial of degree {degree} does not describe "
-                'where they went. Take burn_in = "0.1n".'
-            )
-        if (row["condition_median"] or 0.0) > ILL:
-            found.append(
-                f"The powers of theta are nearly collinear (condition {row['condition_median']:.1e}): start "
-                "nearer to the root, or leave out more of the start (burn_in)."
-            )
-        return found
 
     def fits_vector(self, dimension: int) -> bool:
         return dimension > 1 and not self.separate
@@ -513,19 +460,6 @@ class TranscriptCovariance(TranscriptMethod, VarianceMethod):
     degree: Annotated[int, Field(ge=1, le=2), DEGREE] | None = None
     variance: StepVariance = "known"
     small_run: SmallRun = True
-
-    @classmethod
-    def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
-        found = super().cautions(row, vector)
-        effect, coverage = row.get("bias_effect"), row.get("coverage")
-        if effect is not None and coverage is not None:
-            gap = row["level"] - coverage
-            if gap > 2.0 * (row["coverage_mcse"] or 0.0) and -effect > 0.5 * gap:
-                found.append(
-                    "TRC settles the length of the interval and leaves the average's bias, which is most of "
-                    "what is missing here: TR's root has less of it."
-                )
-        return found
 
     def order(self) -> int:
         return self.fit_degree(1) + 1

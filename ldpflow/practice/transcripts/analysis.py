@@ -37,7 +37,6 @@ from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.checks import (
     TOLERANCE,
     AnswerCounts,
-    Moments,
     earliest,
     epsilon_error,
     first_error,
@@ -57,7 +56,7 @@ from ldpflow.practice.transcripts.collection import (
 )
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw, answers_of
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
-from ldpflow.practice.transcripts.reading import CHUNK, Chunk, Joined, RowError, list_names
+from ldpflow.practice.transcripts.reading import Chunk, Joined, RowError, list_names
 from ldpflow.practice.transcripts.result import (
     Analysis,
     EstimatedCdf,
@@ -70,7 +69,6 @@ from ldpflow.practice.transcripts.result import (
 )
 from ldpflow.simulators.one_pass import PathRequest
 from ldpflow.simulators.simulator import Cell
-from ldpflow.study.entry import read_component
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +79,6 @@ TRACE_POINTS = 240
 def analyse(
     source: object,
     settings: Mapping[str, Any] | str | os.PathLike[str] | None = None,
-    chunk: int = CHUNK,
     *,
     n: int | None = None,
     adversarial_share: float = 0.0,
@@ -94,17 +91,15 @@ def analyse(
     ----------
     source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
         Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
-        of a protocol ``report`` and ``question``; optional ``step``, ``epsilon``, ``round``, ``user``. Files
+        of a protocol ``report`` and ``question``; optional ``epsilon``, ``round``, ``user``. Files
         are read in chunks. Several are one collection: parts of a path come in their order, files of
-        ``rounds`` round by round, others in any order.
+        ``rounds`` are read round by round, others in any order.
     settings : mapping or path, optional
         A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
         0.9}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma":
         0.51}}``. Settings in the file's metadata must agree with them. ``n`` is the required number of
         reports, a list ``method`` the rows that are wanted, and one table ``method`` the interval to report.
         A protocol has a table ``protocol`` instead of mechanism and algorithm.
-    chunk : int
-        Rows at a time; no result depends on it.
     n : int, optional
         Required number of reports, in place of the settings' number.
     adversarial_share : float in [0, 0.5)
@@ -128,22 +123,20 @@ def analyse(
     if settings is not None and not isinstance(settings, Mapping):
         raise InputError("settings", settings, "a file, or tables of settings by name")
     given = dict(settings or {}) | ({} if n is None else {"n": n})
-    collection = read_collection(merge_settings(given, stored_settings(opened, given), "the files"))
+    collection = read_collection(with_stored_settings(opened, given))
     collection = replace(collection, adversarial_share=read_share(adversarial_share, collection))
     reader: type[PathReader | OneShotReader | RoundsReader] = PathReader
-    if collection.protocol is None:
-        opened = opened.by_round()
-    else:
+    if collection.protocol is not None:
         reader = RoundsReader if collection.protocol.kind == "rounds" else OneShotReader
     try:
-        return reader(opened, collection, chunk).analysis()
+        return reader(opened, collection).analysis()
     except RowError as error:
         raise error if error.place else error.at(*opened.find(error.row)) from None
 
 
-def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings in the metadata of all parts, without wishes that were given."""
-    found: dict[str, Any] = {}
+def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given settings and those in the metadata of all parts, without wishes that were given."""
+    found = dict(given)
     users: list[Any] = []
     for part in source.parts:
         text = part.settings()
@@ -156,7 +149,6 @@ def stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
                     problem = {name: problem[name] for name in OF_THE_SCALE if name in problem}
             own["problem"] = problem
         kept = {name: value for name, value in own.items() if name not in given or name not in WISHES}
-        merge_settings(given, kept, part.place)
         found = merge_settings(found, kept, part.place)
     if "n" not in given and all(isinstance(count, int) for count in users):
         found["n"] = sum(users)
@@ -176,10 +168,9 @@ LARGEST_USERS = 10**7
 class ReportReader:
     """Reader of a transcript in chunks."""
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection) -> None:
         self.source = source
         self.collection = collection
-        self.chunk = chunk
         self.rows = source.rows
         self.notes: list[str] = []
         if source.columns.ignored:
@@ -202,7 +193,7 @@ class ReportReader:
         if hashes is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
         rows = 0
-        for chunk in self.source.chunks(self.chunk, rounds):
+        for chunk in self.source.chunks(rounds):
             rows += len(chunk)
             if rows > self.rows:
                 break
@@ -263,10 +254,10 @@ class CountsReader(ReportReader):
     answers = 2  # number of different reports
     widths: tuple[int, ...] = ()  # lengths of texts of bits, by question
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection) -> None:
         self.protocol, self.taus = cast(Any, collection.protocol), collection.taus
         source = source.with_columns(("user", "report") if self.widths else ("user",), ("question",))
-        super().__init__(source, collection, chunk)
+        super().__init__(source, collection)
         columns = source.columns
         if columns.reports != ("report",):
             raise InputError("columns", columns.reports[-1], "one column report")
@@ -281,8 +272,7 @@ class CountsReader(ReportReader):
 
     def analysis(self) -> Analysis:
         collection, protocol = self.collection, self.protocol
-        planned = () if collection.planned is None else (collection.planned,)
-        asked = list(dict.fromkeys([*planned, *(collection.methods or self.defaults)]))
+        asked = collection.methods or self.defaults
         for method in asked:
             if not isinstance(method, type(self.defaults[0])):
                 allowed = str(self.defaults[0].kind)
@@ -293,12 +283,12 @@ class CountsReader(ReportReader):
         record = type(asked[0]).record(0, np.zeros(1, np.int64), truth, self.taus, found)
         oddities = ([] if self.widths else self.runs.oddities()) + self.odd_questions()
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
-        for place, row in enumerate(rows):
-            row |= {"place": place, "asked": True}
+        for row in rows:
+            row["asked"] = True
             if collection.adversarial_share and row["lower"] is not None:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
                 limits = cast(Any, row.of).widened(record, row["coordinate"], z, collection.adversarial_share)
-                row.widen(*limits)
+                row.set_limits(*limits)
         first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
         return self.result(
             rows,
@@ -334,12 +324,12 @@ class OneShotReader(CountsReader):
 
     defaults = (Inversion(), Inversion(limits="line"))
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
+    def __init__(self, source: Joined, collection: Collection) -> None:
         protocol: Any = collection.protocol
         self.k = k = int(protocol.k)
         self.widths, self.answers = protocol.widths(k), protocol.reports(k)
         self.needed = ("question",) if protocol.public_coin else ()
-        super().__init__(source, collection, chunk)
+        super().__init__(source, collection)
         self.asked, self.ones = np.zeros((2, self.protocol.questions(self.k)))
 
     def count(self, chunk: Chunk) -> RowError | None:
@@ -395,8 +385,8 @@ class RoundsReader(CountsReader):
     defaults = (Fieller(),)
     used = ("theta", "epsilon", "user")
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
-        super().__init__(source, collection, chunk)
+    def __init__(self, source: Joined, collection: Collection) -> None:
+        super().__init__(source, collection)
         self.counts = np.zeros((self.protocol.rounds, FIRST, 2))
         self.turn = 0
         self.thresholds = np.full(FIRST, math.nan)
@@ -472,12 +462,10 @@ def read_bits(
 class PathReader(ReportReader):
     """Reader of the transcript of a path."""
 
-    def __init__(self, source: Joined, collection: Collection, chunk: int) -> None:
-        super().__init__(source, collection, chunk)
+    def __init__(self, source: Joined, collection: Collection) -> None:
+        super().__init__(source, collection)
         self.d = dimension_of(source, collection)
-        self.first = next(source.chunks(2))
-        self.algorithm = collection.algorithm or self.read_algorithm(collection)
-        self.collection = replace(collection, algorithm=self.algorithm)
+        self.algorithm = cast(Algorithm, collection.algorithm)
         self.size = self.algorithm.records_per_step()
         self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
         self.factors = self.algorithm.step_factors() or (1.0,) * self.d
@@ -496,21 +484,6 @@ class PathReader(ReportReader):
         self.path = CollectedPath(problem, collection.mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path) if collection.mechanism.kind in BOUNDED else None
-        self.final = self.vector("algorithm.final_theta", collection.final)
-
-    def read_algorithm(self, collection: Collection) -> Algorithm:
-        steps = self.first.steps
-        if steps is None or len(steps) < 2:
-            hint = "Or a column step with the sizes of all steps."
-            raise InputError("algorithm.c", None, "c and gamma of the steps c i^-gamma", hint)
-        if not 0 < steps[1] < steps[0]:
-            raise InputError("step", steps[:2].tolist(), "step sizes c i^-gamma, which fall")
-        gamma = round(math.log2(float(steps[0]) / float(steps[1])), 9)
-        settings: dict[str, object] = {"kind": "ldp_sgd", "c": float(steps[0]), "gamma": gamma}
-        if collection.start is not None and len(set(collection.start)) == 1:
-            settings["theta0"] = collection.start[0]
-        self.notes.append(f"read off the column step: c = {settings['c']!r}, gamma = {gamma!r}")
-        return cast(Algorithm, read_component("algorithm", settings))
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:
@@ -522,10 +495,7 @@ class PathReader(ReportReader):
     def first_theta(self) -> tuple[float, ...]:
         given = self.vector("algorithm.theta0", self.collection.start)
         if given is None:
-            if self.first.thetas is None:
-                hint = "Without a column theta it follows from theta0 and the reports."
-                raise InputError("algorithm.theta0", None, "the start theta0", hint)
-            return tuple(self.first.thetas[0].tolist())
+            return tuple(cast(Floats, next(self.source.chunks()).thetas)[0].tolist())
         if len(self.collection.taus) > 1 and list(given) != sorted(given):
             hint = "Quantiles of one value are in the order of their levels."
             raise InputError("algorithm.theta0", list(given), "numbers that do not decrease", hint)
@@ -536,38 +506,24 @@ class PathReader(ReportReader):
         self.methods.check(steps)
         self.notes += self.methods.notes()
         methods, levels = self.methods.all, self.collection.levels
-        regressions = [method for method in methods if method.kind == "TR"]
-        fractions = sorted({steps >> k for k in range(7) if steps >> k >= FEWEST} | {steps})
-        wanted = [(steps, method) for method in methods]
-        wanted += [(end, method) for end in fractions for method in regressions]
-        cells = tuple(Cell(end * self.size, method, level) for end, method in wanted for level in levels)
+        cells = tuple(Cell(self.rows, method, level) for method in methods for level in levels)
         request = PathRequest(cells, path=self.path)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64))
         record, oddities = self.read(request, trace.tolist())
         length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
         with np.errstate(all="ignore"):
             rows = rows_of(record, self.collection.n or self.rows, methods, levels)
-            for place, row in enumerate(rows):
-                row |= {"place": place, "asked": row.of in self.methods.asked}
+            for row in rows:
+                row["asked"] = row.of in self.methods.asked
             if self.collection.adversarial_share:
                 self.widen(record, rows)
             verdicts = [self.verdict(record, rows, j, bool(oddities)) for j in range(self.d)]
-            reported = [rows[v.reported].of for v in verdicts if v.reported is not None]
+            reported = [v.reported.of for v in verdicts if v.reported is not None]
             for row in rows:
                 row["asked"] |= row.of in reported
             slopes = [v.relaxation_times / (f * length) for v, f in zip(verdicts, self.factors, strict=True)]
             self.notes += self.methods.cautions(slopes, self.rows)
-            fits = [
-                row
-                for method in regressions
-                if method in reported
-                for end in fractions
-                for row in rows_of(record, end * self.size, [method], levels[:1])
-            ]
-        scale = self.collection.scale
-        for row in fits if scale is not None else ():
-            row.in_unit(scale)
-        at = np.searchsorted(record.times, trace)
+        scale, at = self.collection.scale, np.searchsorted(record.times, trace)
         averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / trace[:, None]
         iterates = record.iterates[at][:, :, 0]
         return self.result(
@@ -577,12 +533,16 @@ class PathReader(ReportReader):
             algorithm=self.algorithm,
             start=self.start,
             oddities=oddities,
-            progress=EstimatesAlongRun(trace, inverse(scale, averages), inverse(scale, iterates), fits),
+            progress=EstimatesAlongRun(trace, inverse(scale, averages), inverse(scale, iterates)),
         )
 
     def read(self, request: PathRequest, trace: Sequence[int]) -> tuple[PathRecord, list[str]]:
         """Check and fold every chunk: the record, and the oddities of the reports."""
-        odd = plausibility_of(self.path, self.answers)
+        mechanism: Any = self.path.mechanism
+        odd = None
+        if self.answers is not None:
+            keep = mechanism.kernel_parameters(self.path.problem)["keep"]
+            odd = AnswerCounts(keep, len(self.answers))
         times = sorted({*request.times, *trace})
         origin, start = np.array(self.origin), np.array(self.start)
         fold = Fold(self.path, times, request.marked, request.sums, origin, start)
@@ -594,23 +554,17 @@ class PathReader(ReportReader):
                 if self.answers is not None:  # reports that cannot be right are clipped, and refused below
                     places = gradients[:, 0].astype(np.int64)
                     gradients = np.take(self.answers, places, axis=0, mode="clip")
-                wrong = fold.add(gradients, chunk.thetas, chunk.steps)
-                if wrong is not None and chunk.thetas is not None:
+                thetas = cast(Floats, chunk.thetas)
+                wrong = fold.add(gradients, thetas)
+                if wrong is not None:
                     row = chunk.first + wrong[0]
-                    fault = earliest(fault, theta_error(row, chunk.thetas, wrong, fold.last))
+                    fault = earliest(fault, theta_error(row, thetas, wrong, fold.last))
                 if fault is not None:
                     raise fault
                 if odd is not None:
                     odd.add(chunk)
 
         self.read_chunks(take)
-        final = None if self.final is None else np.array([self.final])
-        bare = self.first.thetas is None
-        with np.errstate(all="ignore"):
-            wrong = fold.finish(final, bare)
-        if wrong is not None and final is not None:
-            hint = "Are the last rows missing?"
-            raise theta_error(self.rows, final, wrong, fold.last, "final_theta", hint)
         record = fold.record(self.collection.seed, self.collection.replicate)
         return record, [] if odd is None else odd.oddities()
 
@@ -629,11 +583,6 @@ class PathReader(ReportReader):
         mechanism = self.path.mechanism
         epsilon = getattr(mechanism, "epsilon", getattr(mechanism, "mu", None))
         found.append(epsilon_error(chunk, epsilon))
-        if chunk.steps is not None:
-            etas = self.c * numbers.astype(np.float64) ** -self.gamma
-            bad = np.abs(chunk.steps - etas) > TOLERANCE * np.abs(etas)
-            allowed = f"{float(etas[np.argmax(bad)])!r}, which is {self.c:g} i^-{self.gamma:g}"
-            found.append(first_error(chunk, "step", chunk.steps, bad, allowed))
         return earliest(*found)
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
@@ -654,7 +603,6 @@ class PathReader(ReportReader):
             gamma=self.gamma,
             steps=steps,
             odd=odd,
-            unchecked=not self.source.columns.thetas and self.collection.final is None,
         )
 
     def widen(self, record: PathRecord, rows: list[Row]) -> None:
@@ -678,7 +626,7 @@ class PathReader(ReportReader):
                 nan_for_none(row[name]) + float(limit[0, 0]) - nan_for_none(honest[own, level, j][name])
                 for name, limit in zip(("lower", "upper"), limits, strict=True)
             )
-            row.widen(lower, upper)
+            row.set_limits(lower, upper)
 
 
 def dimension_of(source: Joined, collection: Collection) -> int:
@@ -688,20 +636,14 @@ def dimension_of(source: Joined, collection: Collection) -> int:
     if one_cell and len(columns.reports) > 1:
         raise InputError("columns", columns.reports[1], "one column report, the number of the cell")
     d = len(taus) if one_cell else len(columns.reports)
-    if columns.thetas and len(columns.thetas) != d:
-        found = f"{len(columns.thetas)} of theta"
-        allowed = f"{d}, one for each of " + ("the taus" if one_cell else "the reports")
-        raise InputError("columns", found, allowed)
+    if len(columns.thetas) != d:
+        wanted = (
+            "a column theta"
+            if columns.reports == ("report",) and not one_cell
+            else f"theta_0 to theta_{d - 1}"
+        )
+        hint = "The collector writes it: what this user was asked."
+        raise InputError("columns", ", ".join(columns.thetas) or None, wanted, hint)
     if taus and len(taus) != d:
         raise InputError("columns", f"{d} of reports", f"{len(taus)}, one for each tau")
     return d
-
-
-def plausibility_of(path: CollectedPath, answers: Floats | None) -> AnswerCounts | Moments | None:
-    """Test of whether reports look like the mechanism's, or None if their law is not known."""
-    mechanism = path.mechanism
-    if answers is not None:
-        parameters: Any = mechanism.kernel_parameters(path.problem)
-        return AnswerCounts(parameters["keep"], len(answers))
-    variance = math.nan if mechanism.kind == "none" else mechanism.noise_covariance(path.problem)[0][0]
-    return Moments(variance) if math.isfinite(variance) else None

@@ -7,9 +7,9 @@ joined. The pass ends at the first fault.
 
 Reports that do not look like the mechanism's are no fault: they raise the flag ``odd_reports``. For any
 values of the users, a report of randomised response is 1 with probability in [1 - p, p] given all before it,
-a report of one of k cells is each cell with probability in [(1 - p)/(k - 1), p], and a report with additive
-noise varies at least as much as the noise. A share five standard deviations outside, or a run of equal
-reports that is as improbable, suggests that the devices have another mechanism or that reports were made up.
+and a report of one of k cells is each cell with probability in [(1 - p)/(k - 1), p]. A share five standard
+deviations outside, or a run of equal reports that is as improbable, suggests that the devices have another
+mechanism or that reports were made up.
 """
 
 from __future__ import annotations
@@ -60,15 +60,12 @@ def first_error(
     return RowError(chunk.first + row, column, values[row].item(), allowed, hint)
 
 
-def theta_error(
-    row: int, asked: Floats, at: tuple[int, int], wanted: Floats, stem: str = "theta", hint: str = ""
-) -> RowError:
+def theta_error(row: int, asked: Floats, at: tuple[int, int], wanted: Floats) -> RowError:
     """Error of asked[at], shape (m, d), which is not the ``wanted`` theta."""
-    column = stem if len(wanted) == 1 else f"{stem}_{at[1]}"
+    column = "theta" if len(wanted) == 1 else f"theta_{at[1]}"
     allowed = f"{float(wanted[at[1]])!r}, which follows from the row before"
-    if not hint:
-        damage = "A row is missing, doubled or changed, or the settings are others."
-        hint = "It is not theta0." if row == 1 else damage
+    damage = "A row is missing, doubled or changed, or the settings are others."
+    hint = "It is not theta0." if row == 1 else damage
     # Digits of the shortest texts that read back as the values.
     texts = [repr(abs(value)).partition("e")[0] for value in asked[:200].reshape(-1).tolist()]
     digits = max(len(text.replace(".", "").strip("0")) for text in texts)
@@ -135,33 +132,4 @@ class AnswerCounts:
                 f"{self.longest:,} equal reports in a row, up to row {self.longest_ends:,}; with this "
                 f"mechanism no run is longer than {limit:,}"
             )
-        return found
-
-
-@dataclass
-class Moments:
-    """Moments, by coordinate, of reports with additive noise of known ``variance``."""
-
-    variance: float
-    rows: int = 0
-    sums: Floats | float = 0.0
-    """Sums of the reports, their squares and their fourth powers, shape (3, d)."""
-
-    def add(self, chunk: Chunk) -> None:
-        values = chunk.reports
-        self.rows += len(values)
-        squares = values * values
-        self.sums = self.sums + np.array([values.sum(0), squares.sum(0), (squares * squares).sum(0)])
-
-    def oddities(self) -> list[str]:
-        found = []
-        means = (np.asarray(self.sums) / self.rows).T.tolist()
-        for j, (mean, square, fourth) in enumerate(means):
-            spread = math.sqrt(max(fourth - square * square, 0.0) / self.rows)
-            if square - mean * mean + DEVIATIONS * spread < self.variance:
-                where = f" of coordinate {j}" if len(means) > 1 else ""
-                found.append(
-                    f"the reports{where} have variance {square - mean * mean:.4g}, less than the "
-                    f"{self.variance:.4g} of the mechanism's noise alone"
-                )
         return found

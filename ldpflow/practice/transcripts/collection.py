@@ -29,9 +29,6 @@ from ldpflow.study.entry import PILOT_VALUES, file_value, read_component, read_g
 from ldpflow.study.reading import CollectionFacts, Grid
 from ldpflow.study.reading import read_settings as read_settings_of
 
-VERSION = 3
-"""Version of the schema: 1 has a report per step, 2 rounds of several reports per theta, 3 protocols."""
-
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
 TABLES = ("problem", "mechanism", "algorithm", "protocol", "method", "collection")
 DESIGN = ("name", "seed", "replicates", *TABLES, "grid")
@@ -60,7 +57,6 @@ Count = Annotated[int, Field(ge=0, lt=2**63, description="a whole number >= 0")]
 class Facts(BaseModel):
     """Settings of a transcript that are in no table; ``theta`` is a coordinate of a vector."""
 
-    version: Annotated[int, Field(ge=1, le=VERSION)] = 1
     # Critical values beyond take minutes, or do not exist as doubles.
     level: Annotated[float, Field(ge=0.01, lt=1)] = 0.9
     seed: Count = 0
@@ -68,7 +64,6 @@ class Facts(BaseModel):
     path: str | None = None
     n: Count | None = None
     origin: float | None = None
-    designed: bool = False
 
 
 KNOWN = (*Facts.model_fields, *TABLES)
@@ -81,13 +76,11 @@ class Collection:
     problem: str  # kind, ``other`` if it is none that ldpflow has
     taus: tuple[float, ...]  # levels of quantiles, increasing, by coordinate; empty for other problems
     mechanism: Mechanism | None  # None for a protocol
-    algorithm: Algorithm | None  # None if gamma and c follow from the file
+    algorithm: Algorithm | None  # None for a protocol
     protocol: Protocol | None = None  # one without a path; its number of bins is given
     start: tuple[float, ...] | None = None  # theta0, one number for all coordinates or one for each
-    final: tuple[float, ...] | None = None  # theta_n
     methods: tuple[IntervalMethod, ...] = ()  # empty for all that apply
-    planned: IntervalMethod | None = None  # whose interval is reported; None for the documented rule
-    designed: bool = False  # a design names that method: others are computed only for flags
+    planned: bool = False  # the only method's interval is reported, not that of the documented rule
     levels: tuple[float, ...] = (0.9,)
     origin: tuple[float, ...] | None = None  # point around which sums are taken; theta0 by default
     seed: int = 0  # with ``replicate`` the address of the multipliers of BB
@@ -155,13 +148,11 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
     tables["problem"] = dict.fromkeys(OF_THE_SCALE) | {
         name: value for name, value in problem.items() if name in OF_QUANTILES
     }
-    if "mechanism" in tables:
-        tables["mechanism"] = {k: v for k, v in tables["mechanism"].items() if k != "sampling"}
     if "algorithm" in tables:
         tables["algorithm"] = {"gamma": LdpSgd().gamma, "c": LdpSgd().c} | tables["algorithm"]
     if isinstance(grid.get("n"), list):
         raise InputError("grid.n", grid["n"], "one number of users, in a design")
-    return tables | {name: grid[name] for name in ("n", "level") if name in grid} | {"designed": True}
+    return tables | {name: grid[name] for name in ("n", "level") if name in grid}
 
 
 def single_table(study: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -206,30 +197,29 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
             raise InputError(str(name), value, "a setting of a transcript", nearest(str(name), KNOWN))
     facts = {
         name: read_value(Facts, name, settings[name], name)
-        for name in ("version", "seed", "replicate", "path", "n", "designed")
+        for name in ("seed", "replicate", "path", "n")
         if settings.get(name) is not None
     }
     problem = read_problem(read_table(settings, "problem"))
-    protocol = read_protocol(settings, problem["taus"]) if "protocol" in settings else None
-    algorithm = read_algorithm(read_table(settings, "algorithm"))
+    if "protocol" in settings:
+        made: dict[str, Any] = {"protocol": read_protocol(settings, problem["taus"])}
+        made |= {"mechanism": None, "algorithm": None}
+    else:
+        made = {"mechanism": read_mechanism(settings, problem["problem"])}
+        made |= read_algorithm(read_table(settings, "algorithm"))
     levels = as_list(settings.get("level", 0.9))
     if not 1 <= len(levels) <= MOST_LEVELS:
         raise InputError("level", f"{len(levels):,} levels", f"1 to {MOST_LEVELS} numbers")
-    methods = settings.get("method", [])
-    planned = read_methods(methods) if isinstance(methods, Mapping) else ()
-    if len(planned) > 1:
-        raise InputError("method", dict(methods), "one value for every setting of the method to report")
+    table = settings.get("method", [])
+    methods, planned = read_methods(table), isinstance(table, Mapping)
+    if planned and len(methods) > 1:
+        raise InputError("method", dict(table), "one value for every setting of the method to report")
     own = read_settings_of(CollectionFacts, settings.get("collection", {}), "collection")
-    mechanism = read_mechanism(settings, problem["problem"]) if protocol is None else None
-    facts |= {"designed": bool(planned) and facts.get("designed", False)}
-    facts.pop("version", None)
     return Collection(
         **problem,
-        mechanism=mechanism,
-        **algorithm,
-        protocol=protocol,
-        methods=() if planned else read_methods(methods),
-        planned=planned[0] if planned else None,
+        **made,
+        methods=methods,
+        planned=planned,
         levels=tuple(dict.fromkeys(read_value(Facts, "level", level, "level") for level in levels)),
         origin=read_vector("origin", settings.get("origin")),
         unit=own["unit"] or "",
@@ -326,52 +316,46 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
     table = read_table(settings, "mechanism")
     if "kind" not in table:
         raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
-    mechanism: Mechanism = read_component("mechanism", table)
+    mechanism: Mechanism = read_component("mechanism", {k: v for k, v in table.items() if k != "sampling"})
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
     if budget is not None and budget not in table:
         raise InputError(f"mechanism.{budget}", None, "the budget of one report")
     if getattr(mechanism, "varies", bool)():
         raise InputError("mechanism", dict(table), "one budget for all users")
-    if mechanism.replaces_data():
-        hint = "It simulates reports without values; name the mechanism on the users' devices."
-        raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
     problems = {"randomized_response": ("quantile",), "cells": ("quantile", "quantiles")}
-    if problem not in problems.get(mechanism.kind, (problem,)):
-        hint = f"Its reports have a meaning for {' and '.join(problems[mechanism.kind])}."
-        raise InputError("mechanism.kind", mechanism.kind, f"a mechanism for {problem}", hint)
+    if mechanism.replaces_data() or problem not in problems.get(mechanism.kind, (problem,)):
+        allowed = f"a mechanism on the users' devices, whose reports have a meaning for {problem}"
+        raise InputError("mechanism.kind", mechanism.kind, allowed)
     return mechanism
 
 
 def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of a collection: the algorithm, and theta0 and the final theta if they are given."""
+    """Fields of a collection: the algorithm, and theta0 if it is given."""
     own = dict(table)
-    final = read_vector("algorithm.final_theta", own.pop("final_theta", None))
     start = read_vector("algorithm.theta0", own.pop("theta0", None))
     if start is not None and len(set(start)) == 1:
         own["theta0"] = start[0]
-    given = [name for name in ("gamma", "c") if name in own]
-    constants = own.get("c")
+    for name in ("gamma", "c"):
+        if own.get(name) is None:
+            raise InputError(f"algorithm.{name}", None, "given: step i has the size c i^-gamma")
+    constants = own["c"]
     if isinstance(constants, (list, tuple)) and len(constants) > 1:  # one for each coordinate
         own["c"] = [list(read_vector("algorithm.c", constants) or ())]
     kind = own.setdefault("kind", "minibatch_sgd" if "batch_size" in own else "ldp_sgd")
     if kind not in ALGORITHMS_READ:
-        allowed = " or ".join(ALGORITHMS_READ)
-        raise InputError("algorithm.kind", kind, allowed, "Transcripts of others cannot be read.")
-    if len(given) == 1:
-        missing = "c" if given == ["gamma"] else "gamma"
-        raise InputError(f"algorithm.{missing}", None, f"given with {given[0]}, or both left out")
+        raise InputError("algorithm.kind", kind, " or ".join(ALGORITHMS_READ))
     algorithm: Algorithm = read_component("algorithm", own)
-    for name in ("c_factors", "theta0_offsets"):
-        if own.get(name) is not None:
-            hint = "Lists c and theta0 have the values of the coordinates."
+    for name in own:
+        if (
+            name not in OF_A_TRANSCRIPT
+            and getattr(algorithm, name) != type(algorithm).model_fields[name].default
+        ):
+            hint = f"The steps of a transcript have {', '.join(OF_A_TRANSCRIPT)}."
             raise InputError(f"algorithm.{name}", own[name], "nothing", hint)
-    if algorithm.projects():
-        raise InputError("algorithm.radius", own["radius"], "nothing: projected paths cannot be read")
-    if getattr(algorithm, "noise", "record") != "record":
-        hint = "A curator's noise on a batch is central privacy, and no report."
-        raise InputError("algorithm.noise", "batch", "'record'", hint)
-    known = bool(given) or kind == "minibatch_sgd"
-    return {"algorithm": algorithm if known else None, "start": start, "final": final}
+    return {"algorithm": algorithm, "start": start}
+
+
+OF_A_TRANSCRIPT = ("kind", "gamma", "c", "theta0", "batch_size")
 
 
 def read_methods(tables: object) -> tuple[IntervalMethod, ...]:

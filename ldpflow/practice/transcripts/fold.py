@@ -101,14 +101,14 @@ class CollectedPath(OnePass):
 
 
 SIGNATURE = (
-    "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], boolean, float64, float64, int64, "
+    "void(float64[:, ::1], float64[:, ::1], float64[::1], boolean, float64, float64, int64, "
     "float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
     "int64[::1], int64[::1], int64[::1], float64[:, ::1], float64[:, ::1], float64[:, ::1])"
 )
 
 
 def fold_rows(  # type: ignore[no-untyped-def]
-    kernel, gradients, asked, etas, factors, last, c, gamma, size, theta, slack, mean, total, sums, tile,
+    kernel, gradients, asked, factors, last, c, gamma, size, theta, slack, mean, total, sums, tile,
     centre, counts, times, marks, prefix_sums, iterates, running,
 ):  # fmt: skip
     """Take rows in. Every ``size`` of them make a step; theta_i is recorded when the next row shows it.
@@ -116,17 +116,17 @@ def fold_rows(  # type: ignore[no-untyped-def]
     Ends at the first row whose theta does not follow from the rows before. It is computed from the theta that
     was asked, so that errors do not add up.
 
-    ``gradients``, ``asked`` and ``etas`` are those of :meth:`Fold.add`, empty if absent. The state is in
-    arrays over (coordinate or sum, lane), of which lane 0 is used, in ``slack``, how far off theta may be by
-    rounding, and in ``counts``: steps made, steps recorded, times reached, steps in the tile, rows in the
-    round, and the wrong theta.
+    ``gradients`` and ``asked`` are those of :meth:`Fold.add`. The state is in arrays over
+    (coordinate or sum, lane), of which lane 0 is used, in ``slack``, how far off theta may be by rounding,
+    and in ``counts``: steps made, steps recorded, times reached, steps in the tile, rows in the round, and
+    the wrong theta.
     """
     i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
     rows = gradients.shape[0]
     eta = np.empty(CHUNK)
     step_sizes(i - i % CHUNK + 1, c, gamma, eta)
     for row in range(rows + last):
-        if row < asked.shape[0]:
+        if row < rows:
             for j in range(kernel.D):
                 found, wanted = asked[row, j], theta[j * LANES]
                 if abs(found - wanted) > slack[j] + ROUNDING * max(abs(found), abs(wanted)):
@@ -155,7 +155,7 @@ def fold_rows(  # type: ignore[no-untyped-def]
         taken += 1
         if taken < size:
             continue
-        eta_i = etas[row] if etas.shape[0] > 0 else eta[i % CHUNK]
+        eta_i = eta[i % CHUNK]
         if size > 1:
             for j in range(kernel.D):
                 mean[j * LANES] /= size
@@ -217,18 +217,13 @@ class Fold:
         """theta that follows from the rows so far."""
         return self.theta[::LANES].copy()
 
-    def add(
-        self, gradients: Floats, thetas: Floats | None, steps: Floats | None, last: bool = False
-    ) -> tuple[int, int] | None:
-        """Take in a chunk: A, theta and eta of every row, shapes (m, d), (m, d) and (m,).
+    def add(self, gradients: Floats, thetas: Floats, last: bool = False) -> tuple[int, int] | None:
+        """Take in a chunk: A and theta of every row, shape (m, d). ``last``: no row follows.
 
-        Without thetas they follow from the steps. Without steps, eta is c i^-gamma. ``last``: no row follows.
         Returns row (from 0) and coordinate of the first theta that does not follow (:attr:`last` would).
         """
-        asked = np.empty((0, self.d)) if thetas is None else thetas
-        etas = np.empty(0) if steps is None else steps
         self.kernel(
-            *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, asked, etas)),
+            *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, thetas)),
             self.factors, last, *self.steps, self.theta, self.slack, self.mean, self.total, self.sums,
             self.tile, self.origin, self.counts, self.times, self.marks, self.prefix_sums, self.iterates,
             self.running,
@@ -236,22 +231,10 @@ class Fold:
         wrong = int(self.counts[5])
         return None if wrong < 0 else divmod(wrong, self.d)
 
-    def finish(self, final: Floats | None, bare: bool) -> tuple[int, int] | None:
-        """Record the last theta after the last chunk. Checks ``final``, theta_n, as :meth:`add` checks a row.
-
-        ``bare``: no row had a theta. Then rounding errors add up, and the theta from the reports is kept.
-        """
-        if not bare or final is None:
-            return self.add(np.empty((0, self.d)), final, None, last=True)
-        (c, gamma, _), steps = self.steps, int(self.counts[0])
-        slack = 1e-6 * c * steps**-gamma + steps * ROUNDING * np.abs(self.last)
-        apart = np.abs(final[0] - self.last) > slack
-        if apart.any():
-            return 0, int(np.argmax(apart))
-        return self.add(np.empty((0, self.d)), None, None, last=True)
-
     def record(self, seed: int = 0, replicate: int = 0) -> PathRecord:
-        """The record; ``seed`` and ``replicate`` address the multipliers of BB."""
+        """The record after the last chunk; ``seed`` and ``replicate`` address the multipliers of BB."""
+        nothing = np.empty((0, self.d))
+        self.add(nothing, nothing, last=True)
         ends = np.cumsum([0, *self.sizes.values()]).tolist()
         sums = self.running.reshape(len(self.marked), ends[-1], self.d, 1).transpose(1, 0, 2, 3)
         return PathRecord(

@@ -22,23 +22,17 @@ from ldpflow.simulators.one_pass import check_budget
 class Row(dict[str, Any]):
     """Results of a method at a level, for a coordinate: its settings, estimate, limits and diagnostics.
 
-    ``of`` is the method, ``own`` its settings, ``checks`` its diagnostics, and ``honest`` the limits before
-    they were widened for adversarial users.
+    ``of`` is the method, ``own`` its settings, ``checks`` its diagnostics.
     """
 
     of: IntervalMethod
     own: Mapping[str, Any]
     checks: Mapping[str, Any]
-    honest: tuple[float | None, float | None] | None = None
 
     def set_limits(self, lower: float, upper: float, range_end: bool = False) -> None:
         ok = math.isfinite(lower) and math.isfinite(upper)
         self["lower"], self["upper"] = (lower, upper) if ok else (None, None)
         self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
-
-    def widen(self, lower: float, upper: float, range_end: bool = False) -> None:
-        self.honest = (self["lower"], self["upper"])
-        self.set_limits(lower, upper, range_end)
 
     def in_unit(self, scale: Transform) -> None:
         """Take estimate and limits back from a scale, and the standard error by the delta method."""
@@ -47,8 +41,6 @@ class Row(dict[str, Any]):
         self |= {name: value_in_unit(self[name], scale) for name in ("estimate", "lower", "upper")}
         if None in (self["lower"], self["upper"]):
             self |= {"lower": None, "upper": None, "status": "undefined"}
-        if self.honest is not None:
-            self.honest = (value_in_unit(self.honest[0], scale), value_in_unit(self.honest[1], scale))
 
 
 def value_in_unit(value: float | None, scale: Transform) -> float | None:
@@ -76,12 +68,11 @@ class Methods:
         self.source, self.collection = source, collection
         self.separate = source.problem.several and source.dimension > 1
         self.fits = self.available(regressions(source.dimension, self.separate))
-        planned = [] if collection.planned is None else [collection.planned]
-        if self.separate:
-            planned = [by_quantile(m) if getattr(m, "separate", False) is None else m for m in planned]
-        others = () if collection.designed else collection.methods or self.defaults()
-        self.asked = self.available([*planned, *others])
-        self.planned = self.asked[0] if planned else None
+        asked = list(collection.methods or self.defaults())
+        if collection.planned and self.separate and getattr(asked[0], "separate", False) is None:
+            asked = [by_quantile(asked[0])]
+        self.asked = self.available(asked)
+        self.planned = self.asked[0] if collection.planned else None
         self.all = list(dict.fromkeys([*self.asked, *self.fits]))
 
     def available(self, methods: Iterable[IntervalMethod]) -> list[IntervalMethod]:

@@ -1,14 +1,13 @@
 """Transcripts in chunks: Parquet, CSV, and tables in memory, one row per report.
 
 Columns ``report`` and ``theta`` (the question to the user, theta_{i-1}), or ``report_0, report_1, ...`` and
-``theta_0, ...`` for a vector; optional ``step``, ``epsilon``, ``round``, ``question`` and ``user``. CSV is in
-UTF-8 with a header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the
-file format reads at once. Only regular files are read, and opening never blocks.
+``theta_0, ...`` for a vector; optional ``epsilon``, ``round``, ``question`` and ``user``. CSV is in UTF-8
+with a header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the file
+format reads at once. Only regular files are read, and opening never blocks.
 """
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import math
 import os
@@ -29,7 +28,6 @@ from numpy.typing import NDArray
 
 from ldpflow.documents import decode_text, open_regular
 from ldpflow.errors import InputError, plain_text
-from ldpflow.settings import closest
 
 Floats = NDArray[np.float64]
 
@@ -44,9 +42,6 @@ LARGEST_ROW_GROUP = 2**29
 
 MOST_COORDINATES = 64
 """Most coordinates of theta, as in the problems of a study."""
-
-SIMILAR, LONGEST_NAME = 0.82, 20
-"""A name this similar to that of an absent column, and no longer, is taken for a misspelt one."""
 
 
 class RowError(InputError):
@@ -73,7 +68,7 @@ class RowError(InputError):
 
 # Columns
 
-OPTIONAL = ("step", "epsilon", "round")
+OPTIONAL = ("epsilon", "round", "user")
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ class Columns:
     """Columns of a transcript by role.
 
     ``reports`` and ``thetas`` have one name, or one per coordinate; thetas may be empty. A report that is a
-    cell is one number for all coordinates. ``optional`` are those of step, epsilon, round, question and user.
+    cell is one number for all coordinates. ``optional`` are those of epsilon, round, question and user.
     """
 
     reports: tuple[str, ...]
@@ -100,20 +95,12 @@ class Columns:
         if doubled is not None:
             raise InputError("columns", doubled, "every name once", "The file has it twice.")
         reports, thetas = coordinates("report", names), coordinates("theta", names)
-        known = {"report": reports, "theta": thetas}
-        known |= {name: (name,) if name in names else () for name in (*OPTIONAL, *further, "user")}
-        optional = tuple(name for name in list(known)[2:] if known[name])
-        read = {*reports, *thetas, *optional}
-        ignored = tuple(name for name in names if name not in read)
-        absent = [name for name, found in known.items() if not found]
-        for name in ignored[:MOST_COORDINATES]:
-            if (hint := closest(name, absent, SIMILAR)) and len(name) <= LONGEST_NAME:
-                hint = f"{hint} Rename it or leave it out."
-                raise InputError("columns", name, "the name of a column", hint)
         if not reports:
             hint = f"The file has {list_names(names) or 'none'}."
             raise InputError("columns", None, "a column report (or report_0, report_1, ...)", hint)
-        return cls(reports, thetas, optional, ignored)
+        optional = tuple(name for name in (*OPTIONAL, *further) if name in names)
+        read = {*reports, *thetas, *optional}
+        return cls(reports, thetas, optional, tuple(name for name in names if name not in read))
 
 
 def list_names(names: Sequence[str]) -> str:
@@ -146,8 +133,7 @@ class Chunk:
     first: int  # number of its first row, from 1
     reports: Floats  # shape (m, d), or (m, 1) if a report is a cell, or (m, 0) if it is a text
     thetas: Floats | None  # shape (m, d)
-    steps: Floats | None  # shape (m,), as the next ones
-    epsilons: Floats | None
+    epsilons: Floats | None  # shape (m,), as the next ones
     rounds: Any
     questions: Any
     users: Any  # pyarrow.Array, as texts
@@ -317,12 +303,12 @@ class Transcript:
         found = (stored or {}).get(METADATA)
         return None if found is None else decode_text(found, "file", self.place, "settings in its metadata")
 
-    def chunks(self, size: int = CHUNK) -> Iterator[Chunk]:
-        """The rows in order, at most ``size`` at a time; RowError at a value that cannot be read."""
+    def chunks(self) -> Iterator[Chunk]:
+        """The rows in order, at most 65,536 at a time; RowError at a value that cannot be read."""
         first = 1
         for batch in self.batches():
-            for start in range(0, batch.num_rows, size):
-                chunk = self.chunk(batch.slice(start, size), first)
+            for start in range(0, batch.num_rows, CHUNK):
+                chunk = self.chunk(batch.slice(start, CHUNK), first)
                 yield chunk
                 first += len(chunk)
 
@@ -349,7 +335,6 @@ class Transcript:
             first=first,
             reports=np.empty((batch.num_rows, 0)) if bits else stack(found, columns.reports),
             thetas=stack(found, columns.thetas) if columns.thetas else None,
-            steps=found.get("step"),
             epsilons=found.get("epsilon"),
             rounds=found.get("round"),
             questions=found.get("question"),
@@ -380,30 +365,24 @@ class Transcript:
         return self.error("a Parquet file", " ".join(str(error).split()))
 
     @cached_property
-    def header(self) -> bytes:
-        with self.open() as file:
-            (line,) = file.read(LARGEST_LINE + 1).splitlines(keepends=True)[:1] or [b""]
-        if len(line) > LARGEST_LINE:
-            raise self.error(f"a CSV file with a header of at most {LARGEST_LINE:,} bytes")
-        return line
-
-    @cached_property
     def csv_names(self) -> list[str]:
-        line = decode_text(self.header, "file", self.place, "a CSV file").rstrip("\r\n")
+        from pyarrow.csv import ParseOptions, ReadOptions, open_csv
+
+        # Whatever follows the header.
+        parsing = ParseOptions(invalid_row_handler=lambda row: "skip")
         try:
-            names = next(csv.reader([line], strict=True), [])
-        except csv.Error as error:
-            raise self.error("a CSV file with a header", f"In its first line: {error}.") from None
-        if not names:
-            raise self.error("a CSV file with a header")
+            reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE)
+            names = open_csv(self.for_arrow(), reading, parsing).schema.names
+        except UnicodeDecodeError:
+            raise self.error("a CSV file in UTF-8") from None
+        except pa.ArrowInvalid as error:
+            raise self.csv_error(str(error)) from None
         return [name.strip() for name in names]
 
     def csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Batches of some columns, up to a line with the wrong number of values, or one that is no number."""
         from pyarrow.csv import ConvertOptions, ReadOptions, open_csv
 
-        if os.path.getsize(self.place) == len(self.header):
-            return
         conversion = ConvertOptions(
             column_types={name: pa.binary() if name in self.texts else pa.float64() for name in columns},
             include_columns=columns,
@@ -411,22 +390,24 @@ class Transcript:
             strings_can_be_null=True,
         )
         # Without threads an error of Arrow names the row.
-        reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE, column_names=self.csv_names)
+        reading = ReadOptions(
+            use_threads=False, block_size=LARGEST_LINE, column_names=self.csv_names, skip_rows=1
+        )
         try:
-            with self.for_arrow() as file:
-                file.seek(len(self.header))
-                yield from open_csv(file, reading, convert_options=conversion)
+            yield from open_csv(self.for_arrow(), reading, convert_options=conversion)
         except pa.ArrowInvalid as error:
             raise self.csv_error(str(error)) from None
 
     def csv_error(self, reason: str) -> InputError:
-        """The error of a row for one that Arrow names, or of the file."""
+        """The error of a row for one that Arrow names, or of the file. Arrow counts the header as a row."""
         if bad := re.match(r"In CSV column #(\d+): Row #(\d+): .*: invalid value '(.*)'", reason, re.DOTALL):
-            return RowError(int(bad[2]), self.csv_names[int(bad[1])], bad[3], "a number")
+            return RowError(int(bad[2]) - 1, self.csv_names[int(bad[1])], bad[3], "a number")
         if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", reason):
             row, expected, found = map(int, ragged.groups())
-            return RowError(row, "number of values", found, f"{expected}, one for each name of the header")
-        allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
+            return RowError(
+                row - 1, "number of values", found, f"{expected}, one for each name of the header"
+            )
+        allowed = f"a CSV file with a header, and lines of at most {LARGEST_LINE:,} bytes"
         return self.error(allowed, f"{' '.join(reason.split())[:300]}.")
 
 
@@ -452,13 +433,6 @@ class Joined:
 
     def with_columns(self, texts: tuple[str, ...], further: tuple[str, ...]) -> Joined:
         return Joined(tuple(replace(part, texts=texts, further=further) for part in self.parts))
-
-    def by_round(self) -> Joined:
-        """The parts in the order of their first rounds, if they have any."""
-        if len(self.parts) == 1:
-            return self
-        firsts = [first_round(next(self.chunks_of(at, 1), None)) for at in range(len(self.parts))]
-        return Joined(tuple(self.parts[at] for at in np.argsort(firsts, kind="stable")))
 
     @property
     def place(self) -> str:
@@ -510,9 +484,9 @@ class Joined:
                     digest.update(block)
         return digest.hexdigest()
 
-    def chunks(self, size: int = CHUNK, rounds: bool = False) -> Iterator[Chunk]:
+    def chunks(self, rounds: bool = False) -> Iterator[Chunk]:
         """The rows in order; with ``rounds``, every round of all parts before the next round of any."""
-        streams = [self.chunks_of(at, size) for at in range(len(self.parts))]
+        streams = [self.chunks_of(at) for at in range(len(self.parts))]
         if not rounds or len(streams) == 1:
             yield from chain.from_iterable(streams)
             return
@@ -524,10 +498,10 @@ class Joined:
                     yield head.part(0, end)
                     heads[at] = head.part(end) if end < len(head) else next(stream, None)
 
-    def chunks_of(self, at: int, size: int) -> Iterator[Chunk]:
+    def chunks_of(self, at: int) -> Iterator[Chunk]:
         part = self.parts[at]
         try:
-            for chunk in part.chunks(size):
+            for chunk in part.chunks():
                 yield replace(chunk, first=self.offsets[at] + chunk.first)
         except RowError as error:
             raise error.at(error.row, self.name(part)) from None

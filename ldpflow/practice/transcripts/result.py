@@ -52,17 +52,16 @@ MEANING = {
     "too_short": "the run is short for its steps: TR's interval is wide and somewhat unreliable, "
     "those around the average (BB, BM, SN, ...) are far too narrow",
     "poor_fit": "degree 2 does not describe the run: use degree 3",
-    "poor_fit_3": "degree 3 does not describe the run either: trust no interval here",
+    "poor_fit_3": "degree 3 does not describe the run: trust no interval here",
     "early_steps": "the first 3 to 6% of the steps move the estimate by more than a standard error: take "
     'burn_in = "0.1n"',
     "undefined": "there is no interval: more users are needed, or a smaller adversarial share if one is set",
-    "undefined_3": "{why}, and degree 3 has no interval here ({reason}): degree 2 is reported",
+    "undefined_3": "degree 3 has no interval here (its fit has no root on an increasing branch, or the "
+    "interval no end): degree 2 is reported",
     "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
     "around the average",
     "odd_reports": "the reports do not look like the mechanism's",
-    "rows_unchecked": "the rows could not be checked: there is neither a column theta nor final_theta, so "
-    "that a lost, doubled or edited row, or a wrong epsilon, c or gamma, leaves no trace",
     "range_end": "the interval ends at the public range, so that its length measures nothing: more users are "
     "needed, or a wider range",
     "unasked": "a question fell to no user: take fewer bins",
@@ -91,8 +90,7 @@ class Verdict:
 
     ``relaxation_times`` is K from TR's slope. ``distance`` is (average - root)/se, with the highest degree
     whose fit has a root, and ``start`` the part of it that the start makes in a linear run. Each is NaN if
-    it is undefined. ``reported`` is the place, among the analysis's rows, of the row to report. A protocol
-    without a path has no arrival.
+    it is undefined. ``reported`` is the row to report. A protocol without a path has no arrival.
     """
 
     arrival: Arrival | None
@@ -100,8 +98,12 @@ class Verdict:
     relaxation_times: float
     distance: float
     start: float
-    reported: int | None
-    words: tuple[str, ...] = ()
+    reported: Row | None
+
+    @property
+    def words(self) -> list[str]:
+        """Flags with their meaning."""
+        return [f"{flag}: {MEANING[flag]}" for flag in self.flags]
 
     @property
     def meaning(self) -> str:
@@ -129,21 +131,18 @@ def verdict_of(
     gamma: float,
     steps: int,
     odd: bool,
-    unchecked: bool = False,
 ) -> Verdict:
     """Flags and arrival of one coordinate.
 
     ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row
-    that the settings ask to report; ``odd``: the reports look odd; ``unchecked``: no theta shows lost rows.
+    that the settings ask to report; ``odd``: the reports look odd.
     """
     low, high = fits[0], fits[-1]
-    words = dict(MEANING)
     if planned is not None and planned.get("degree") == 3 and planned["status"] == "ok":
         low = high = planned  # a fit of degree 2 says nothing about it
-        words["poor_fit_3"] = MEANING["poor_fit_3"].replace(" either", "")
     cubic = low is planned and low.get("degree") == 3
     k = nan_for_none(low["relaxation_times"])
-    flags = ["rows_unchecked"] if unchecked else []
+    flags = []
     if k < SHORT:
         flags.append("too_short")
     poor = is_significant(low)
@@ -157,10 +156,6 @@ def verdict_of(
     if reported["status"] != "ok" and reported.get("degree") == 3 and low["status"] == "ok":
         # A parabola may have a root where the cubic has none.
         flags.append("undefined_3")
-        why = "degree 2 does not fit" if reported is not planned and poor else "degree 3 was asked for"
-        no_root = "its fit has no root on an increasing branch"
-        reason = no_root if reported["estimate"] is None else "its interval has no end"
-        words["undefined_3"] = MEANING["undefined_3"].format(why=why, reason=reason)
         reported = low
     if reported["status"] != "ok":
         flags.append("undefined")
@@ -179,9 +174,8 @@ def verdict_of(
         flags.append(arrival)
     if odd:
         flags.append("odd_reports")
-    place = reported["place"] if reported["status"] == "ok" else None
-    texts = tuple(f"{flag}: {words[flag]}" for flag in flags)
-    return Verdict(arrival, tuple(flags), k, distance, start, place, texts)
+    row = reported if reported["status"] == "ok" else None
+    return Verdict(arrival, tuple(flags), k, distance, start, row)
 
 
 def counts_verdict(row: Row, odd: bool) -> Verdict:
@@ -193,9 +187,7 @@ def counts_verdict(row: Row, odd: bool) -> Verdict:
         "odd_reports": odd,
     }
     flags = tuple(flag for flag, is_raised in raised.items() if is_raised)
-    words = tuple(f"{flag}: {MEANING[flag]}" for flag in flags)
-    reported = None if row["lower"] is None else row["place"]
-    return Verdict(None, flags, math.nan, math.nan, math.nan, reported, words)
+    return Verdict(None, flags, math.nan, math.nan, math.nan, None if row["lower"] is None else row)
 
 
 def nan_for_none(value: float | None) -> float:
@@ -220,15 +212,11 @@ def arrival_of(k: float, distance: float, start: float) -> Arrival:
 
 
 class EstimatesAlongRun(NamedTuple):
-    """Estimates along the run: theta_i and the mean of theta_1..theta_i, shape (P, d), after P ``steps``.
-
-    ``fits`` are rows of the reported regression at fractions of the run.
-    """
+    """Estimates along the run: theta_i and the mean of theta_1..theta_i, shape (P, d), after P ``steps``."""
 
     steps: NDArray[np.int64]
     average: Floats
     iterate: Floats
-    fits: list[Row]
 
 
 class EstimatedCdf(NamedTuple):
@@ -246,7 +234,7 @@ class Analysis:
     ----------
     rows : list of dict
         One per method, level and coordinate: method, its settings, level, coordinate, estimate, se, lower,
-        upper, relaxation_times, condition, lack_of_fit, status, place; ``asked``: whether it was requested.
+        upper, relaxation_times, condition, lack_of_fit, status; ``asked``: whether it was requested.
     verdicts : list of Verdict
         By coordinate, at the first level.
     users, steps : int
@@ -304,8 +292,7 @@ class Analysis:
 
     def reported(self, coordinate: int = 0) -> Row | None:
         """The row to report of a coordinate; None, with the flag ``undefined``, if no interval is defined."""
-        place = self.verdicts[coordinate].reported
-        return None if place is None else self.rows[place]
+        return self.verdicts[coordinate].reported
 
     def coordinate_name(self, j: int) -> str:
         """The estimand of a coordinate; empty if there is only one."""
@@ -315,13 +302,13 @@ class Analysis:
         return f"{taus[j]:g}-quantile" if taus else f"coordinate {j}"
 
     def methods_paragraph(self) -> str:
-        """A paragraph for a methods section; coordinates with one method stand in one sentence."""
-        intervals: dict[tuple[str | None, float | None], list[str]] = {}
+        """A paragraph for a methods section."""
+        intervals = []
         for j in range(len(self.verdicts)):
             row = self.reported(j)
             what = (None, None) if row is None else (method_words(row), row["level"])
-            intervals.setdefault(what, []).append(self.coordinate_name(j))
-        return self.words("methods", list(intervals.items()), __version__)
+            intervals.append((*what, self.coordinate_name(j)))
+        return self.words("methods", intervals, __version__)
 
     def words(self, name: str, *more: object) -> str:
         """Sentences of the template: ``methods``, ``privacy``, ``scale`` or ``adversaries``."""
@@ -366,7 +353,6 @@ class Analysis:
                     "distance": number(verdict.distance),
                     "start": number(verdict.start),
                     "reported": None if (row := self.reported(j)) is None else own_columns(row),
-                    "without_adversaries": None if row is None or row.honest is None else list(row.honest),
                 }
                 for j, verdict in enumerate(self.verdicts)
             ],
@@ -387,21 +373,6 @@ class Analysis:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        """The intervals to report as a table, and the flags."""
-        from markupsafe import escape
-
-        count = len(self.verdicts)
-        rows = [row for j in range(count) if (row := self.reported(j)) is not None]
-        columns = shown_columns(rows, self.unit)
-        lines = [["", "method", *(title for title, _ in columns)]]
-        for row in rows:
-            values = [text(row) for _, text in columns]
-            lines.append([self.coordinate_name(row["coordinate"]), method_label(row), *values])
-        cells = ["".join(f"<td>{escape(text)}</td>" for text in line) for line in lines]
-        rest = "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines()[count:])
-        return f"<table><tr>{'</tr><tr>'.join(cells)}</tr></table>{rest}"
-
     def place_words(self, j: int) -> str:
         name = self.coordinate_name(j)
         return f"{name}: " if name else ""
@@ -411,18 +382,6 @@ class Analysis:
         if row is None:
             return f"{self.place_words(j)}no interval to report"
         return f"{self.place_words(j)}report {method_label(row)}: {interval_words(row, self.unit)}"
-
-    def honest_limits(self) -> list[str]:
-        """Limits without adversarial users, by coordinate; none if no share of them was given."""
-        limits = []
-        for j in range(len(self.verdicts)):
-            rows = [self.reported(j), *(row for row in self.asked if row["coordinate"] == j)]
-            found = [row.honest for row in rows if row is not None and row.honest is not None]
-            if found and found[0][0] is not None:
-                bounded = "" if rows[0] is not None else " (with them no interval is bounded)"
-                form = ".6g" if rows[0] is None else form_of(rows[0])
-                limits.append(f"{self.place_words(j)}{limits_words(*found[0], self.unit, form)}{bounded}")
-        return limits
 
     def remarks(self) -> list[str]:
         """Notes, and what the scale and a share of adversarial users mean for the intervals."""
@@ -495,18 +454,11 @@ def limits_words(lower: float | None, upper: float | None, unit: str, form: str 
 
 def method_words(row: Row) -> str:
     title = INTERVAL_METHODS[row["method"]].title or f"the method {row['method']}"
-    what = title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")
-    if row.get("degree") is not None:
-        what += f", degree {row['degree']}, first {row['burn_in']} steps left out"
-        if row.get("variance") is not None:
-            what += f", variance {row['variance']}"
-        if row["method"] == "TR":
-            what += ", half widths times K/(K - 4), at most 2, for K relaxation times"
-        if row.get("separate"):
-            what += ", each quantile by itself"
-    if row.get("limits") is not None:
-        what += f", limits {'at edges of bins' if row['limits'] == 'outer' else 'by lines between edges'}"
-    return what
+    words = [title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")]
+    words += [setting_words(name, value) for name, value in row.own.items() if value is not None]
+    if row["method"] == "TR":
+        words.append("half widths times K/(K - 4), at most 2, for K relaxation times")
+    return ", ".join(words)
 
 
 def method_label(row: Row, among: Sequence[Row] = ()) -> str:

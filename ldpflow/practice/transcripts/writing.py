@@ -8,7 +8,7 @@ For a protocol without a path, the reports have the counts of the sweep.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any
@@ -22,7 +22,7 @@ from ldpflow.components.protocols import OneShot
 from ldpflow.components.protocols.collections import Histograms, Searches
 from ldpflow.engine.replay import key_of, planned_path
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, VERSION, analysis_settings
+from ldpflow.practice.transcripts.collection import ALGORITHMS_READ, OF_THE_USERS, analysis_settings
 from ldpflow.practice.transcripts.fold import answers_of
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.reports import reports_of
@@ -34,32 +34,26 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 
-def check_path(path: Any, n: int) -> None:
+def check_path(path: Any) -> None:
     algorithm, mechanism = path.algorithm, path.mechanism
-    if algorithm.kind not in ALGORITHMS_READ:
-        allowed = "a path of " + " or ".join(ALGORITHMS_READ)
-        raise InputError("path", algorithm.kind, allowed, "Others have no transcript of reports.")
-    if algorithm.projects() or getattr(algorithm, "noise", "record") != "record":
-        raise InputError("path", algorithm.kind, "a path that is neither projected nor central")
+    central = getattr(algorithm, "noise", "record") != "record"
+    if algorithm.kind not in ALGORITHMS_READ or algorithm.projects() or central:
+        allowed = f"a path of {' or '.join(ALGORITHMS_READ)}, neither projected nor central"
+        raise InputError("path", algorithm.kind, allowed)
     if getattr(mechanism, "varies", bool)() or getattr(mechanism, "answers", 1) > 1:
         raise InputError("path", mechanism.kind, "one report of a user, and one budget for all users")
-    size = algorithm.records_per_step()
-    if n < size:
-        raise InputError("n", n, f"at least {size}, the reports of a step")
 
 
-def path_settings(path: Any, seed: int, replicate: int, final: Sequence[float]) -> dict[str, Any]:
+def path_settings(path: Any, seed: int, replicate: int) -> dict[str, Any]:
     found = analysis_settings(path.parts())
     if isinstance(path.mechanism, RandomizedResponse):
         # The settings are those of honest devices: without liars and missing answers.
         found["mechanism"] = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
     found["mechanism"].pop("sampling", None)
-    found["algorithm"]["final_theta"] = [float(value) for value in final]
     size = path.algorithm.records_per_step()
     if found["algorithm"].pop("rounds", None) or path.algorithm.kind == "minibatch_sgd":
         found["algorithm"]["batch_size"] = size
     return {
-        "version": 2 if size > 1 else 1,
         "seed": seed,
         "replicate": replicate,
         "path": path.key,
@@ -85,20 +79,16 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
 
 
 Transcript = Iterator[pa.Table | dict[str, Any]]
-"""Tables of rows (the first may be empty), then the settings."""
+"""Tables of rows, then the settings."""
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
     """A replicate that is simulated again. The last of n users are left out if they do not fill a round."""
-    check_path(path, n)
+    check_path(path)
     users = int(path.steps(n) * path.algorithm.records_per_step())
-    final: Floats = np.empty((0, path.dimension))
-    yield table_of(path, 1, final, final)
-    for first, thetas, gradients, after in reports_of(path, seed, replicate, users):
-        final = after
-        yield table_of(path, first, thetas, gradients)
-    settings = path_settings(path, seed, replicate, final.tolist())
-    yield settings if n == users else {"n": n, **settings}
+    for part in reports_of(path, seed, replicate, users):
+        yield table_of(path, *part)
+    yield {"n": n, **path_settings(path, seed, replicate)}
 
 
 MOST_BITS = 2**28
@@ -114,8 +104,6 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     protocol = simulator.protocol
     if protocol.answers > 1:
         raise InputError("path", protocol.kind, "one report of a user, answers = 1")
-    if n != simulator.horizon:
-        raise InputError("n", n, f"{simulator.horizon}, the users of this path")
     settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "scale_guess", "liars_push"})
     bits = n
     if isinstance(protocol, OneShot):
@@ -128,7 +116,6 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     table = make(found, np.random.default_rng([seed, replicate]))
     yield table
     yield {
-        "version": VERSION,
         "n": table.num_rows,
         "path": simulator.key,
         **analysis_settings({"problem": simulator.problem}),
@@ -228,32 +215,28 @@ def write_transcript(
 
 
 def stored_transcript(
-    run: str | os.PathLike[str],
-    path_key: str | None,
-    replicate: int,
-    file: str | os.PathLike[str],
-    n: int | None = None,
+    run: str | os.PathLike[str], path_key: str | None, replicate: int, file: str | os.PathLike[str]
 ) -> int:
-    """Write the transcript of a stored replicate; see :func:`write_transcript`.
+    """Write the transcript of a stored replicate at the largest n; see :func:`write_transcript`.
 
-    ``path_key`` is as of :func:`ldpflow.engine.replay.replay`. Default of ``n``: the largest of the path.
+    ``path_key`` is as of :func:`ldpflow.engine.replay.replay`.
     """
     store = RunStore(run)
     with store.named_errors():
         study = study_to_run(store)
     plan, _ = planned_path(study, key_of(store, path_key, study, ()))
     assert plan is not None  # its key is one of the study
-    users = n if n is not None else max([cell.n for cell in plan.cells], default=0)
-    if users < 1:
-        raise InputError("n", n, "a number of users: the path has no cells")
+    if not plan.cells:
+        raise InputError("path", path_key, "a path with cells")
     methods = dict.fromkeys(
         cell.method
         for cell in plan.cells
         if cell.method.kind != "PB" and not cell.method.reads_truth() and cell.method.runs(cell.level) == 1
     )
-    wishes: dict[str, Any] = {"level": tuple(dict.fromkeys(cell.level for cell in plan.cells)) or (0.9,)}
+    wishes: dict[str, Any] = {"level": tuple(dict.fromkeys(cell.level for cell in plan.cells))}
     if methods:
         wishes["method"] = [method.model_dump(exclude_none=True) for method in methods]
     if study.collection is not None:
         wishes["collection"] = study.collection.model_dump(exclude_defaults=True)
+    users = max(cell.n for cell in plan.cells)
     return write_transcript(plan.simulator, study.seed, replicate, users, file, wishes)
