@@ -43,9 +43,9 @@ def test_length_of_a_method_on_such_paths():
     assert expected_interval(arrival(30, 0.9), "TR3") == (0.92, 1.8)
 
 
-def predict(study, length=None):
+def predict(study, half_width=None):
     rows = study_rows(study)
-    complete(rows, PlanOptions(length=length))
+    complete(rows, PlanOptions(half_width=half_width))
     return rows
 
 
@@ -85,7 +85,7 @@ def study(**paths):
     return Study.from_mapping(changed(grid={"n": [1e6], "level": 0.9}, **paths))
 
 
-def length_at(n, epsilon, tau=0.5, **paths):
+def half_width_at(n, epsilon, tau, **paths):
     (row,) = predict(
         study(
             problem={"kind": "quantile", "tau": tau},
@@ -93,15 +93,15 @@ def length_at(n, epsilon, tau=0.5, **paths):
             **paths,
         ).replace({"n": n})
     )
-    return 2 * row.half_width
+    return row.half_width
 
 
-def test_n_and_epsilon_for_a_length_are_the_smallest():
-    for row in predict(study(), 0.01):
+def test_n_and_epsilon_for_a_half_width_are_the_smallest():
+    for row in predict(study(), 0.005):
         tau, epsilon = row.settings["tau"], row.settings["epsilon"]
         users, budget = row.needs["n_needed"], row.needs["epsilon_needed"]
-        assert length_at(users, epsilon, tau) <= 0.01 < length_at(users - 1, epsilon, tau)
-        assert length_at(10**6, budget, tau) <= 0.01 < length_at(10**6, budget * 0.99, tau)
+        assert half_width_at(users, epsilon, tau) <= 0.005 < half_width_at(users - 1, epsilon, tau)
+        assert half_width_at(10**6, budget, tau) <= 0.005 < half_width_at(10**6, budget * 0.99, tau)
 
 
 def test_users_of_mini_batches():

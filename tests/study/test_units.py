@@ -90,16 +90,3 @@ def test_protocols_have_no_steps():
     protocol = {"kind": "thresholds", "epsilon": 1.0, "range": [0.0, 9.0]}
     with pytest.raises(lf.InputError, match=r"problem\.units"):
         Study.from_mapping(design | {"protocol": protocol, "method": {"kind": "inversion"}})
-
-
-def test_a_plan_gives_lengths_and_advice_in_the_unit_too():
-    algorithm = {"kind": "ldp_sgd", "c": 1 / 31.4}
-    small = lf.plan(study({"scale": 31.4}, algorithm=algorithm, grid={"n": 2e5}))
-    (row,) = small.rows
-    assert small.refused and row["length_in_units"] is None and row["c"] == pytest.approx(1.0)
-    said = "".join(small.cautions)
-    assert "c = 23 " in said and "(in the study's units c = 0.74, theta0 = 1.7)" in said
-    algorithm = {"kind": "ldp_sgd", "theta0": 1.7}
-    (row,) = lf.plan(study({"scale": 31.4}, algorithm=algorithm, grid={"n": 4e5})).rows
-    assert row["length_in_units"] == pytest.approx(row["length"] / 31.4)
-    assert "length_in_units" not in lf.plan(study()).rows[0]

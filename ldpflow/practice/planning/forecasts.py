@@ -388,16 +388,12 @@ class SgdForecast(Forecast):
         arrival, method = self.judge(n, epsilon)
         words, found = arrival.verdict.replace("_", " "), []
         if arrival.refused:
-            cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
-            k, bias = arrival.relaxation_times, abs(arrival.bias)
-            size = f"{k:.3g} relaxation times, {bias:.2f} oracle SE of bias, mostly from its {cause}"
-            found.append(f"{words} for an average: {size}")
+            found.append(f"{words} for an average: {arrival.describe()}")
         if method is None:
             return [*found, f"{words}, and no interval is recommended for such a path"]
-        own = own_fit(self.case(self.users(n), epsilon), method).bias
-        found = [
-            f"{text}; {method} is no average: its own bias is predicted as {own:+.2f} SE" for text in found
-        ]
+        if arrival.refused:
+            own = own_fit(self.case(self.users(n), epsilon), method).bias
+            found.append(f"{method} is no average: its own bias is predicted as {own:+.2f} SE")
         reason = self.obstacle(n, epsilon)
         return found if reason is None else [*found, f"not simulated: {reason}"]
 

@@ -16,7 +16,6 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.numerics import constants
 from ldpflow.options import PlanOptions, make_options, with_options
 from ldpflow.practice.planning.compare import (
     Point,
@@ -72,12 +71,7 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
         run_study(small, folder, engine=engine, **options)
         summary = RunStore(folder).read_summary()
     assert summary is not None
-    rows: list[dict[str, Any]] = summary.to_pylist()
-    for row in rows:
-        z = constants.normal_quantile(0.5 + row["level"] / 2)
-        length = row["oracle_length"]
-        row |= {"predicted_length": length, "predicted_se": length / (2 * z), "judgement": judgement(row)}
-    return rows
+    return [row | {"judgement": judgement(row)} for row in summary.to_pylist()]
 
 
 def name_of(row: Mapping[str, Any]) -> str:

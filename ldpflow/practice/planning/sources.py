@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,8 +59,6 @@ GAMMA = 0.51
 RESAMPLES = 200
 EQUAL_PARTS = 64  # of equal mass, for the bins of histograms
 BLOCKS = 20_000  # blocks of neighbouring values: columns with more values are resampled by block
-
-SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 
 SURE_BIAS = 0.5
 """Largest predicted bias, in standard errors, at which a pilot's steps are used with TR of degree 2."""
@@ -203,7 +201,7 @@ class OwnSteps(Source, ABC):
 class Pilot(OwnSteps):
     """A pilot's column, of a file or of a table in memory; ``given`` are the options of the plan."""
 
-    judged_by = f"number 190 of {RESAMPLES} resampled pilots, sorted from good to bad"
+    judged_by = f"number 190 of {RESAMPLES} resampled pilots (the best first)"
     share = 0.9
 
     given: PlanOptions
@@ -433,14 +431,13 @@ def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
 
 
 class WorstLaw(NamedTuple):
-    """Method, number of laws tried, and the law that is worst for it.
+    """Method, and the law that is worst for it.
 
     ``size``: the larger of two ratios, relaxation times that the method needs over those of the run, and its
     bias over the largest allowed. If it is at most 1, the method covers in all laws. ``bias`` is in its SE.
     """
 
     method: str
-    laws: int
     law: str
     size: float
     relaxation_times: float
@@ -501,13 +498,12 @@ class Guess(OwnSteps):
             found[f"{name} from the upper bound"] = law, True
         return found
 
-    def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
+    def cases(self, case: Approach) -> dict[str, Approach]:
         """The path under every law; in the place of a mirrored law the level and the start are mirrored."""
         theta0 = self.lower + self.upper - case.theta0
         mirror = replace(case, tau=mirrored(case.tau), theta0=theta0)
         return {
-            name: replace(mirror if upper else case, law=replace(law, scale=law.scale * factor))
-            for name, (law, upper) in self.laws().items()
+            name: replace(mirror if upper else case, law=law) for name, (law, upper) in self.laws().items()
         }
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
@@ -525,13 +521,13 @@ class Guess(OwnSteps):
     def feasible(self, case: Approach) -> float:
         return max(map(super().feasible, self.tried(case)))
 
-    def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
-        cases = self.cases(case, factor)
+    def worst_for(self, case: Approach, method: str) -> WorstLaw:
+        cases = self.cases(case)
         found = []
         for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
             k, fit = arrival.relaxation_times, own_fit(path, method)
             size = max(FEWEST_TIMES[method] / k, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
-            found.append(WorstLaw(method, len(cases), name, size, k, fit.bias))
+            found.append(WorstLaw(method, name, size, k, fit.bias))
         return max(found, key=lambda worst_law: worst_law.size)
 
     def worst_law(self, case: Approach) -> WorstLaw:
@@ -545,15 +541,6 @@ class Guess(OwnSteps):
         assert case is not None
         found = self.worst_law(case)
         return found.method if found.size <= 1.0 else None
-
-    def survives(self, case: Approach, method: str) -> tuple[float, float]:
-        """Factors by which the laws may be narrower or wider while a method covers in all of them."""
-        fine = [self.worst_for(case, method, factor).size <= 1.0 for factor in SURVEYED]
-        middle = SURVEYED.index(1.0)
-        narrower = takewhile(fine.__getitem__, range(middle, -1, -1))
-        wider = takewhile(fine.__getitem__, range(middle, len(fine)))
-        kept = [1.0, *(SURVEYED[k] for k in (*narrower, *wider))]
-        return min(kept), max(kept)
 
 
 def mirrored(tau: float) -> float:
@@ -592,8 +579,6 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
     edges = numbers_of(given.edges)
     if given.edges is not None and given.transform is not None:
         raise InputError("edges", list(edges), "nothing where `transform` is given")
-    if given.scale_guess is not None and (edges or given.transform):
-        raise InputError("scale_guess", given.scale_guess, "nothing where `transform` or `edges` is given")
     if given.edges is not None and not (len(edges) > 1 and all(a < b for a, b in pairwise(edges))):
         raise InputError("edges", list(edges), "two or more increasing numbers")
     return Pilot(given, edges or given.transform)
