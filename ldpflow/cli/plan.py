@@ -125,7 +125,10 @@ def plan_sheet(
 
 OF_A_ROW = re.compile(r", n [\d,]+: ")
 """What a caution about a single row begins with, after the settings of the row."""
-FIRST_TO_GO = ("SE", "length", "theta0", "c", "bias", "K", "oracle's epsilon", "oracle's n")
+FIRST_TO_GO = (
+    "answers each", "epsilon a user", "SE", "length", "theta0", "c", "bias", "K", "oracle's epsilon",
+    "oracle's n",
+)  # fmt: skip
 """Columns that a narrow window leaves out where the worst rows are shown."""
 
 

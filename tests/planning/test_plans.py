@@ -263,8 +263,7 @@ REFUSED = {
         "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3)],
     },
     "pilot": {
-        "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()], "missing": ["keep"],
-        "transform": ["exp"], "edges": [(0, 2, 2), (5,)],
+        "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()],
     },
     "compare": {
         "answers": [0, 3.0], "answer_below": [0.0], "difference": [0.1], "replicates": [0, "x", True],
@@ -288,7 +287,10 @@ GIVEN = {
         ("study", {}),
         ("study", GIVEN["pilot"] | {"bounds": (0, 1)}),
         ("study", GIVEN["quickstart"] | {"bounds": (0, 1)}),
-        ("edges", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
+        ("problem", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
+        ("problem.transform", GIVEN["pilot"] | {"transform": "exp"}),
+        ("problem.missing", GIVEN["pilot"] | {"pilot": {"a": np.arange(200.0)}, "missing": "keep"}),
+        ("problem.edges", GIVEN["pilot"] | {"edges": ()}),
         *(
             (name, GIVEN[kind] | {name: value})
             for kind, names in REFUSED.items()
@@ -308,12 +310,6 @@ def test_a_study_reads_the_values_of_its_own_axes():
         assert lf.plan("quickstart", epsilon=epsilon).rows == lf.plan("quickstart", epsilon=1).rows
     with pytest.raises(InputError, match=r"mechanism\.epsilon"):
         lf.plan("quickstart", epsilon=100)
-
-
-def test_steps_that_are_the_advised_ones_are_not_called_better():
-    study = Study.from_mapping(changed(problem__tau=0.9, algorithm__gamma=0.51, grid__n=[5e4]))
-    (text,) = lf.plan(study.replace(epsilon=0.5, c=0.84, theta0=30.0, level=0.9)).cautions
-    assert "Better for TR3, in the unit of the data: c = 0.84, theta0 =" in text
 
 
 def test_cautions_of_a_sweep(monkeypatch):

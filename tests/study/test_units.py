@@ -30,7 +30,6 @@ def test_paths_are_those_of_the_same_numbers_in_the_unit_of_the_data():
     assert own.algorithm == plain.algorithm and own.problem == plain.problem
     assert own.key == plain.key and own.data_key() == plain.data_key()
     assert own.columns() == plain.columns()
-    assert own.units.back(own.algorithm.theta0) == 0.75 and plain.units is None
 
 
 @pytest.mark.parametrize(

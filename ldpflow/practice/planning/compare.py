@@ -56,7 +56,6 @@ RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above 
 LIARS = 0.01  # share of adversarial users in a comparison from a pilot
 DELTA = 1e-6  # of the guarantee with a shuffler
 AGREES = 0.05  # relative error of a half width: one this close to another simulation needs no caution
-AGAIN = "when simulated again"
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
 
 EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
@@ -200,7 +199,7 @@ def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **setti
     found: dict[tuple[str, float], dict[str, Pair]] = {}
     for name, (law, upper) in guess.laws().items():
         levels = {mirrored(tau) if upper else tau: tau for tau in taus}
-        if upper and list(levels) == list(taus) and "ends" not in mirror:
+        if upper and list(levels) == list(taus) and given | mirror == given:
             continue  # the median, which has equal results from both bounds
         own = given | (mirror if upper else {})
         own["source"] = replace(guess, drawn=law, direction=-1.0 if upper else 1.0)
@@ -283,9 +282,10 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     ]
     if first["wanted"] is not None:
         needed, goals = [row["n_needed"] for row in designs[best]], "all wanted half widths"
-        known = f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
-        more = None not in needed and any(AGAIN in row["cautions"] for row in designs[best])
-        found.append(f"{known}, or more: a caution says what they gave {AGAIN}" if more else known)
+        about = (
+            f"no n is known for {goals}" if None in needed else f"{goals} take about {max(needed):,} users"
+        )
+        found.append(about)
     close = [name for name, ratio in ranked.items() if ranked[best] < ratio <= (1 + AGREES) * ranked[best]]
     if close:
         found.append(f"as short within the error of the simulations ({AGREES:.0%}): {', '.join(close)}")
@@ -492,7 +492,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     if found is None:
         cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
-        cautions.append(f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, {AGAIN}")
+        cautions.append(f"n = {needed:,} gives {reached:.3g}, not {half_width:g}, when simulated again")
     elif level_state(row["level"], covered := found.coverage(row["quantile"]), len(found.estimate)) == FAILS:
         cautions.append(f"with n = {needed:,} the interval covers {covered:.3f}")
 

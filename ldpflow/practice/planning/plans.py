@@ -273,9 +273,8 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     """Predict lengths and arrival, and users and budgets for a target; or compare protocols.
 
     An option of None is not given. Options marked * replace the study's values; all but the level (.9) are
-    needed with a pilot or bounds. ``length`` and ``half_width`` are in the unit of the data: give at most one
-    of them. The options after ``compare`` need it. ``answer_below`` and ``answer_above`` are multiplied by
-    the response rate.
+    needed with a pilot or bounds. ``half_width`` is in the unit of the data. The options after ``compare``
+    need it. ``answer_below`` and ``answer_above`` are multiplied by the response rate.
 
     Parameters
     ----------

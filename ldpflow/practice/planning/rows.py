@@ -29,7 +29,7 @@ from ldpflow.practice.planning.method import (
     recommend_method,
     users_with_method,
 )
-from ldpflow.practice.planning.sources import OwnSteps, Source, WorstLaw, design, undeclared_steps
+from ldpflow.practice.planning.sources import OwnSteps, Source, design, undeclared_steps
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
@@ -242,25 +242,24 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
 
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
-    """Smallest budget for a predicted standard error, rounded up to three digits."""
-    from scipy.optimize import brentq  # slow to load
-
+    """Smallest budget for a predicted standard error."""
     if with_epsilon(row.simulator, EPSILONS[1]) is None:
         return None
 
-    def excess(logarithm: float) -> float:
-        law = limit_law(with_epsilon(row.simulator, math.exp(logarithm)))
-        variance = math.inf if law is None else law.variances[row.coordinate] / law.steps(row.n)
-        return 0.5 * math.log(variance) - math.log(error)
+    def enough(epsilon: float) -> bool:
+        other = with_epsilon(row.simulator, epsilon)
+        law = None if other is None else limit_law(other)
+        return law is not None and math.sqrt(law.variances[row.coordinate] / law.steps(row.n)) <= error
 
-    low, high = map(math.log, EPSILONS)
-    if not excess(high) <= 0.0:
-        return math.inf
-    if excess(low) <= 0.0:
-        return EPSILONS[0]
-    least = math.exp(brentq(excess, low, high, xtol=1e-6) + 1e-6)  # which reaches it
-    digits = 2 - math.floor(math.log10(least))
-    return float(math.ceil(least * 10.0**digits) / 10.0**digits)
+    low, high = EPSILONS
+    if not enough(high) or enough(low):
+        return low if enough(low) else math.inf
+    while high / low > 1 + 1e-6:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    # Rounded up, so that the printed number reaches the target.
+    digits = 2 - math.floor(math.log10(high))
+    return float(math.ceil(high * 10.0**digits) / 10.0**digits)
 
 
 def answers_of(simulator: Simulator[Any, Any]) -> int:
@@ -311,7 +310,10 @@ def sentences(row: PlanRow) -> list[str]:
         found.append(f"{verdict} {advice(row, case)}")
     worst_law = row.source.worst_law(case)
     if worst_law is not None:
-        found.append(f"{head}: {describe_worst_law(row, worst_law)}")
+        found.append(
+            f"{head}: the design is a guess from the bounds, tried with normal and skewed laws within them. "
+            f"{row.method or 'No method'} covers in all of them. The worst is {worst_law.law}."
+        )
     return found
 
 
@@ -348,19 +350,6 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
         f"Better for {method}, in the unit of the data: {steps}. With them use "
         f"{with_length(row, arrival, method)}. An average would then have {arrival.describe()}, and an "
         f"interval around it would cover {arrival.coverage(row.level):.2f}."
-    )
-
-
-def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
-    bias = (
-        "too few digits for its fit"
-        if math.isinf(worst_law.size)
-        else f"{abs(worst_law.bias):.2f} SE of bias in {worst_law.method}'s own root"
-    )
-    return (
-        "the design is a guess from the bounds, tried with normal and skewed laws within them. "
-        f"{row.method or 'No method'} covers in all of them. The worst is {worst_law.law} "
-        f"({worst_law.relaxation_times:.0f} relaxation times, {bias}). A pilot of 200 values says more."
     )
 
 

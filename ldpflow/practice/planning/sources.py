@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,11 +38,13 @@ from ldpflow.components.problems.column_law import (
     share_of_one_value,
 )
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.quantile import MixturePart, Quantile
+from ldpflow.components.problems.quantile import UNKNOWN, MixturePart, Quantile
 from ldpflow.components.problems.tables import DataColumn, read_column
 from ldpflow.components.problems.transform import Transform, forward, slope
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
+from ldpflow.numerics.counts import multinomial
+from ldpflow.numerics.streams import counter_keys
 from ldpflow.options import OF_A_PILOT, PlanOptions, list_of
 from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
 from ldpflow.practice.transcripts.reading import arrow_table
@@ -346,39 +348,32 @@ class Pilot(OwnSteps):
         return Law("records", table=Records(*of_column, jitter=self.jitter, transform=self.transform))
 
     def atom_cautions(self, tau: float) -> list[str]:
-        """Warning about values that many records share, or how far jitter moves the quantile."""
-        near = self.near_atoms(tau)
-        if (w := self.jitter) is not None:
-            moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
-            most = f"by at most {w / 2:g}, in this pilot by {moved:.3g}"
-            cautions = [
-                f"jitter = {w:g} moves the {tau:g}-quantile {most}: intervals are about the moved one"
-            ]
-            if near:
-                shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
-                cautions.append(
-                    f"jitter = {w:g} is too narrow near the {tau:g}-quantile: it spreads the many records at "
-                    f"{shares} to a density above that of the plan's law. Intervals of sgd, cells and rounds "
-                    "may cover far less than the plan says"
-                )
-            return cautions
-        if not near:
-            return []
-        gap, nearest = min(near, key=lambda pair: pair[0])
+        """Warning about values that many records share, and how far jitter moves the quantile."""
+        near, w, found = self.near_atoms(tau), self.jitter, []
         shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
-        text = (
-            f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
-            f"{'is near' if gap else 'is'} such a value. It has no density. Rows of sgd, cells and rounds "
-            "are simulated on a smooth law, and their intervals may cover far less than the plan says. Rows "
-            "of histograms are simulated on the pilot's records: the outer interval ends at edges of bins"
-        )
-        if width := jitter_width(self.read, nearest.value):
-            text += (
-                f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}; the plan "
-                "says whether that is wide enough"
+        risk = "Intervals of sgd, cells and rounds may cover far less than the plan says"
+        if w is not None:
+            moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
+            found.append(
+                f"jitter = {w:g} moves the {tau:g}-quantile by at most {w / 2:g}, in this pilot by "
+                f"{moved:.3g}: intervals are about the moved one"
             )
-        text += '. ties = "keep" in the file of a design makes sweep draw the records themselves too'
-        return [text]
+        if near and w is not None:
+            found.append(
+                f"jitter = {w:g} is too narrow near the {tau:g}-quantile: it spreads the many records at "
+                f"{shares} to a density above that of the plan's law. {risk}"
+            )
+        elif near:
+            gap, nearest = min(near, key=lambda pair: pair[0])
+            text = (
+                f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
+                f"{'is near' if gap else 'is'} such a value, without a density. {risk}: they are simulated "
+                "on a smooth law, histograms on the pilot's records, whose outer intervals end at edges"
+            )
+            if width := jitter_width(self.read, nearest.value):
+                text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
+            found.append(text)
+        return found
 
 
 def codes_among(values: Floats) -> list[tuple[float, float]]:
@@ -403,9 +398,6 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
 
 def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
     """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
-    from ldpflow.numerics.counts import multinomial
-    from ldpflow.numerics.streams import counter_keys
-
     x = np.sort(values)
     blocks = np.array_split(x, min(len(x), BLOCKS))
     sizes = np.array([len(block) for block in blocks], dtype=np.float64)
@@ -434,14 +426,12 @@ class WorstLaw(NamedTuple):
     """Method, and the law that is worst for it.
 
     ``size``: the larger of two ratios, relaxation times that the method needs over those of the run, and its
-    bias over the largest allowed. If it is at most 1, the method covers in all laws. ``bias`` is in its SE.
+    bias over the largest allowed. If it is at most 1, the method covers in all laws.
     """
 
     method: str
     law: str
     size: float
-    relaxation_times: float
-    bias: float
 
 
 @dataclass(frozen=True)
@@ -525,9 +515,9 @@ class Guess(OwnSteps):
         cases = self.cases(case)
         found = []
         for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
-            k, fit = arrival.relaxation_times, own_fit(path, method)
-            size = max(FEWEST_TIMES[method] / k, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
-            found.append(WorstLaw(method, name, size, k, fit.bias))
+            short, fit = FEWEST_TIMES[method] / arrival.relaxation_times, own_fit(path, method)
+            size = max(short, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
+            found.append(WorstLaw(method, name, size))
         return max(found, key=lambda worst_law: worst_law.size)
 
     def worst_law(self, case: Approach) -> WorstLaw:
@@ -572,15 +562,9 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
             raise InputError("bounds", list(given.bounds), "two numbers")
         lower, upper = map(float, given.bounds)
         return Guess(lower, upper)
-    if given.missing not in (None, "drop"):
-        raise InputError("missing", given.missing, "drop, or nothing")
-    if given.transform not in (None, "log1p", "log", "sqrt"):
-        raise InputError("transform", given.transform, "log1p, log or sqrt")
-    edges = numbers_of(given.edges)
-    if given.edges is not None and given.transform is not None:
-        raise InputError("edges", list(edges), "nothing where `transform` is given")
-    if given.edges is not None and not (len(edges) > 1 and all(a < b for a, b in pairwise(edges))):
-        raise InputError("edges", list(edges), "two or more increasing numbers")
+    edges = None if given.edges is None else numbers_of(given.edges)
+    scale: Any = {"transform": given.transform, "edges": edges}
+    Quantile(law=UNKNOWN, **scale)  # refuses a scale that is none
     return Pilot(given, edges or given.transform)
 
 
