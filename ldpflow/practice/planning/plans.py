@@ -216,15 +216,13 @@ class Plan:
         """
         rows = [row | {"design": design} for row, design in zip(self.rows, self.designs, strict=True)]
         names = list(dict.fromkeys(row["protocol"] for row in rows if "protocol" in row))
-        if protocol is not None and protocol not in names:
-            allowed = f"one of {', '.join(names)}" if names else "nothing without `compare`"
-            raise InputError("protocol", protocol, allowed)
         if protocol is None:
             rows = [row for row in rows if row.get("best", True)]
         else:
-            rows = [row for row in rows if row["protocol"] == protocol]
+            rows = [row for row in rows if row.get("protocol") == protocol]
         if not rows:
-            raise InputError("protocol", None, f"one of {', '.join(names)}", "No design is recommended.")
+            allowed = f"one of {', '.join(names)}" if names else "nothing without `compare`"
+            raise InputError("protocol", protocol, allowed)
         if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
             raise InputError("output", str(file), "nothing but with one epsilon, n and level")
         found: dict[str, str] = {}

@@ -210,10 +210,6 @@ class Pilot(OwnSteps):
     transform: Transform = None
 
     @property
-    def jitter(self) -> float | None:
-        return self.given.jitter
-
-    @property
     def file(self) -> str | None:
         pilot = self.given.pilot
         return os.fspath(pilot) if isinstance(pilot, (str, os.PathLike)) else None
@@ -248,7 +244,9 @@ class Pilot(OwnSteps):
 
     def problem(self, tau: float) -> Quantile:
         # Histograms need no density at the quantile.
-        check_level(self.read, self.jitter, tau, atoms=self.given.compare and bool(self.near_atoms(tau)))
+        check_level(
+            self.read, self.given.jitter, tau, atoms=self.given.compare and bool(self.near_atoms(tau))
+        )
         whole_file = not numbers_of(self.given.missing_value)
         return Quantile(
             tau=tau,
@@ -258,7 +256,7 @@ class Pilot(OwnSteps):
             column=self.read.name,
             count_column=self.given.count_column,
             missing=self.given.missing,  # type: ignore[arg-type]
-            jitter=self.jitter,
+            jitter=self.given.jitter,
             law_table=self.table.text(),
             transform=self.transform if isinstance(self.transform, str) else None,  # type: ignore[arg-type]
             edges=self.transform if isinstance(self.transform, tuple) else None,
@@ -267,7 +265,7 @@ class Pilot(OwnSteps):
     @cached_property
     def table(self) -> ColumnLaw:
         forward(self.transform, self.values, "transform")  # refused as an option of a plan
-        return law_of_column(self.read, self.jitter, self.transform)
+        return law_of_column(self.read, self.given.jitter, self.transform)
 
     @property
     def law(self) -> Law:
@@ -291,10 +289,10 @@ class Pilot(OwnSteps):
 
     @cached_property
     def values(self) -> Floats:
-        return jittered_values(self.read, self.jitter)
+        return jittered_values(self.read, self.given.jitter)
 
     def spacing(self, law: Law) -> float:
-        return law_of_column(self.read, self.jitter).spacing  # in the unit of the values on every scale
+        return law_of_column(self.read, self.given.jitter).spacing  # in the unit of the values on every scale
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
@@ -335,8 +333,8 @@ class Pilot(OwnSteps):
         *_, reach = share_of_one_value(self.read.values, tau)
         found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
         most = 0.0
-        if self.jitter is not None:
-            most = self.jitter * replace(self, transform=None).law.density_at_quantile(tau)
+        if self.given.jitter is not None:
+            most = self.given.jitter * replace(self, transform=None).law.density_at_quantile(tau)
         return [(gap, atom) for gap, atom in found if gap < reach and atom.share > most]
 
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
@@ -345,11 +343,11 @@ class Pilot(OwnSteps):
             return law
         values, counts = np.unique(self.read.values, return_counts=True)
         of_column = tuple(values.tolist()), tuple(counts.tolist())
-        return Law("records", table=Records(*of_column, jitter=self.jitter, transform=self.transform))
+        return Law("records", table=Records(*of_column, jitter=self.given.jitter, transform=self.transform))
 
     def atom_cautions(self, tau: float) -> list[str]:
         """Warning about values that many records share, and how far jitter moves the quantile."""
-        near, w, found = self.near_atoms(tau), self.jitter, []
+        near, w, found = self.near_atoms(tau), self.given.jitter, []
         shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
         risk = "Intervals of sgd, cells and rounds may cover far less than the plan says"
         if w is not None:
