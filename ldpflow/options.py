@@ -239,9 +239,9 @@ class PlanOptions:
     epsilon: float | Sequence[float] | None = option("Privacy budget. *", POSITIVE)
     n: float | Sequence[float] | None = option("Users. *", USERS)
     level: float | Sequence[float] | None = option("Nominal coverage. *", INSIDE)
-    length: float | None = option("Length wanted: n at each epsilon, epsilon at each n.", LENGTH)
     half_width: float | Sequence[float] | None = option(
-        "As a half width; with `compare` one for each `tau`, or one for all.", LENGTH
+        "Half width wanted: n at each epsilon, epsilon at each n; with `compare` one for each `tau`, or all.",
+        LENGTH,
     )
     response_rate: float | None = option("Share of invited users who answer: invitations.", SHARE)
     difference: float | None = option("Difference of two groups to detect: users per group.", LENGTH)
@@ -255,9 +255,6 @@ class PlanOptions:
         "Public range of the values; that of the study's protocols, or the bounds, by default.",
         ("two finite numbers", math.isfinite),
     )
-    scale_guess: float | None = option("Public guess of the law's scale, for the bins.", POSITIVE)
-    rounds_max: int | None = option("Warn above this many rounds.", WHOLE)
-    bits_max: float | None = option("Warn above this many bits per user.", POSITIVE)
     liars: float | None = option(
         "Share of users who send the worst possible report; .01 with a pilot or bounds.",
         ("a number in [0, 1)", lambda x: 0 <= x < 1),
@@ -271,12 +268,10 @@ class PlanOptions:
     replicates: int | None = option("Replicates of every simulation of a comparison.", WHOLE)
 
     def __post_init__(self) -> None:
-        if self.length is not None and self.half_width is not None:
-            raise InputError("half_width", self.half_width, "nothing where `length` is given")
         if self.compare:
             self.refuse(("difference",), "nothing with `compare`")
         else:
-            self.refuse(("range", "scale_guess", *OF_A_COMPARISON), "nothing without `compare`")
+            self.refuse(("range", *OF_A_COMPARISON), "nothing without `compare`")
         # A study checks the values of its own axes.
         by_study = AXES if self.pilot is None and self.bounds is None else ()
         for declared in fields(self):
@@ -301,7 +296,7 @@ class PlanOptions:
     def target(self) -> Any:
         """Wanted half width, or a list of one for each quantile."""
         wanted = list_of(self.half_width)
-        return (wanted[0] if len(wanted) == 1 else wanted) if self.length is None else self.length / 2
+        return wanted[0] if len(wanted) == 1 else wanted
 
     def invitations(self, n: int | None) -> int | None:
         if n is None or self.response_rate is None:
@@ -326,9 +321,7 @@ class PlanOptions:
 
 AXES = ("tau", "epsilon", "n", "level")
 OF_A_PILOT = ("column", "count_column", "missing", "missing_value", "jitter", "transform", "edges")
-OF_A_COMPARISON = (
-    "rounds_max", "bits_max", "liars", "answer_below", "answer_above", "answers", "replicates"
-)  # fmt: skip
+OF_A_COMPARISON = ("liars", "answer_below", "answer_above", "answers", "replicates")
 PLAN_OPTIONS = {declared.name: declared for declared in fields(PlanOptions)}
 
 

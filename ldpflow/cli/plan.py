@@ -1,4 +1,4 @@
-"""``ldpflow plan``: what n, epsilon and number of replicates a study takes, and whether its paths arrive."""
+"""``ldpflow plan``: what n and epsilon a study takes, and whether its paths arrive."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, lines_text, most_rows, number, plain, setting, span
+from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting, span
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
-from ldpflow.options import PLAN_OPTIONS, Engine, SweepOptions
+from ldpflow.options import PLAN_OPTIONS, Engine
 
 if TYPE_CHECKING:
     from ldpflow.practice.planning import Plan
@@ -38,12 +37,7 @@ ORACLE = (
 )
 
 
-LEGEND = (
-    "Every number is that of the interval in its row, simulated: of LDP-SGD the one that plan recommends, of "
-    "histograms the outer, of rounds Fieller's. half width: the median. coverage: undefined ones are misses. "
-    "reports: of each user. bytes kept: by a collector of all quantiles. sgd and rounds split the "
-    "users between the quantiles, sgd_epsilon the budget. *: the design to take."
-)
+LEGEND = "Every number is that of the interval in its design, simulated. *: the design to take."
 
 
 def source_lines(found: Plan) -> Iterator[str]:
@@ -71,13 +65,10 @@ def plan_sheet(
     first = list(rows[0])
     names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
     names = distinguishing_columns(names, rows, implied=True)
-    in_units = any("length_in_units" in row for row in rows)
-    methods = wanted is not None and any(row["n_with_method"] is not None for row in rows)
     columns: list[Shown] = [
         *([number("c", "c", 3), number("theta0", "theta0", 3)] if chosen else []),
         ("half width", half_width_text),
         number("length", "length", 4),
-        *([number("length/unit", "length_in_units", 4)] if in_units else []),
         number("SE", "standard_error", 4),
         number("K", "relaxation_times_planned", 3),
         ("bias", bias_text),
@@ -85,30 +76,39 @@ def plan_sheet(
         ("verdict", lambda row: (row["arrival"] or "-").replace("_", " ")),
         ("method", lambda row: row["recommended"] or ("-" if row["arrival"] is None else "none")),
     ]
+    counts = []
+    methods = wanted is not None and any(row["n_with_method"] is not None for row in rows)
     if methods:
-        columns.append(count_column(f"n for {wanted}", "n_with_method", "method_needed"))
+        counts.append((f"n for {wanted}", "n_with_method", "method_needed"))
     if wanted is not None:
-        columns += [
-            count_column("oracle's n", "n_needed", "arrival_needed"),
-            ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none")),
-        ]
-    ranges = {f"n for {wanted}": "n_with_method"} if methods else {}
+        counts.append(("oracle's n", "n_needed", "arrival_needed"))
     if difference is not None:
-        name = f"n per group for {short(difference)}"
-        columns.append(count_column(name, "n_per_group", "arrival_per_group"))
-        ranges[name] = "n_per_group"
-    ranges = ranges or {"half width": "half_width"}
+        counts.append((f"n per group for {short(difference)}", "n_per_group", "arrival_per_group"))
     if response_rate is not None:
-        ranges["invitations"] = "invitations"
+        counts.append(("invitations", "invitations", ""))
+    if response_rate is not None and methods:
+        counts.append((f"invitations for {wanted}", "invitations_needed", ""))
+    columns += [count_column(*each) for each in counts]
+    if wanted is not None:
+        columns.append(
+            ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none"))
+        )
+    several = len(first_rows(rows, "tau")) > 1
+    if several or response_rate is not None:
+        columns += [
+            number("answers each", "answers_each", 3),
+            number("epsilon a user", "epsilon_per_user", 4),
+        ]
     notes = [ORACLE] if any(row["length"] is not None for row in rows) else []
-    told = [name for name in names if name not in ("n", "level")]
     of_rows = [text for text in found.cautions if OF_A_ROW.search(text)] if brief else []
     notes += [text for text in found.cautions if text not in of_rows]
-    notes += user_lines(rows, told, response_rate, brief)
+    if several:
+        notes.append(asked_in_all(rows))
+    if response_rate is not None:
+        notes.append("The invitations are enough if answering has nothing to do with the value.")
     if of_rows:
         notes.append(f"--verbose prints what to change in single rows: {len(of_rows)} cautions.")
-    if wanted is not None and methods and not brief:
-        notes += dict.fromkeys(answer(row, wanted, told, response_rate) for row in rows)
+    ranges = {title: name for title, name, _ in counts} or {"half width": "half_width"}
     use = count_text(row["recommended"] or "none" for row in rows)
     return Sheet(
         rows,
@@ -123,16 +123,12 @@ def plan_sheet(
     )
 
 
-def is_long(sheet: Sheet) -> bool:
-    """Whether to show only a line for each verdict and the worst rows: the whole takes over two windows."""
-    console, rows = Console(), len(sheet.rows)
-    lines = rows + lines_text(sheet.notes).count("\n") if console.is_terminal else 0
-    return rows > most_rows() or (rows > 10 and lines > 2 * console.height)
-
-
 OF_A_ROW = re.compile(r", n [\d,]+: ")
 """What a caution about a single row begins with, after the settings of the row."""
-FIRST_TO_GO = ("SE", "length/unit", "length", "theta0", "c", "bias", "K", "oracle's epsilon", "oracle's n")
+FIRST_TO_GO = (
+    "answers each", "epsilon a user", "SE", "length", "theta0", "c", "bias", "K", "oracle's epsilon",
+    "oracle's n",
+)  # fmt: skip
 """Columns that a narrow window leaves out where the worst rows are shown."""
 
 
@@ -151,60 +147,13 @@ def count_text(names: Iterable[str]) -> str:
     return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
 
 
-def user_lines(
-    rows: list[Row], names: Sequence[str], response_rate: float | None, brief: bool
-) -> Iterator[str]:
-    alone = first_rows(rows, "tau")
-    if response_rate is None and len(alone) == 1:
-        return
-    if not brief:
-        lines = [", ".join([*settings_of(row, names), users_text(row, response_rate)]) for row in rows]
-        yield from dict.fromkeys(lines)
-    if len(alone) > 1:
-        text = "Every quantile has users of its own"
-        if len(alone) == len(rows):
-            text += f", {sum(row['users'] for row in rows):,} in all"
-            if response_rate is not None:
-                text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
-            together = sum(row["epsilon_per_user"] or 0.0 for row in alone)
-            answers = sum(row["answers_each"] for row in rows)
-            text += f"; users who answer about every one would give {answers} answers each"
-            text += f" and spend epsilon {together:g}" if together else ""
-        yield f"{text}. --compare has protocols with one report for several quantiles."
-    if response_rate is not None:
-        yield "The invitations are enough if answering has nothing to do with the value."
-
-
-def settings_of(row: Row, names: Sequence[str]) -> list[str]:
-    return [f"{name} {short(row[name])}" for name in names if row.get(name) is not None]
-
-
-def users_text(row: Row, response_rate: float | None) -> str:
-    count = row["answers_each"]
-    parts = [f"{row['users']:,} users", "1 answer each" if count == 1 else f"{count} answers each"]
-    if row["epsilon_per_user"] is not None:
-        parts.append(f"epsilon {row['epsilon_per_user']:g} a user")
-    if row["invitations"] is not None:
-        parts.append(f"{row['invitations']:,} invitations at a response rate of {response_rate:g}")
-    return ", ".join(parts)
-
-
-def answer(row: Row, wanted: str, names: Sequence[str], response_rate: float | None) -> str:
-    settings = settings_of(row, [*dict.fromkeys(["epsilon", *names])])
-    head = ", ".join([f"{wanted} at level {row['level']:g}", *settings])
-    if row["n_with_method"] is None:
-        text = f"{head}: no n at which a recommended method is as short is known."
-        if row["n_needed"] is not None:
-            text += f" The oracle's interval takes {row['n_needed']:,} answers."
-        return text
-    text = f"{head}: plan with {row['n_with_method']:,} answers and {row['method_needed']}"
-    if row.get("n_with_method_low") is not None:
-        low, high = row["n_with_method_low"], row["n_with_method_high"]
-        over = "90% of resampled pilots" if row["pilot_values"] is not None else "the laws tried"
-        text += f" ({low:,} to {high:,} over {over})"
-    if response_rate is not None:
-        text += f", {row['invitations_needed']:,} invitations"
-    return f"{text}."
+def asked_in_all(rows: list[Row]) -> str:
+    text = "Every quantile has users of its own"
+    if len(first_rows(rows, "tau")) == len(rows):
+        text += f", {sum(row['users'] for row in rows):,} in all"
+        if rows[0]["invitations"] is not None:
+            text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
+    return f"{text}. --compare has designs with one report for several quantiles."
 
 
 def first_rows(rows: list[Row], name: str) -> list[Row]:
@@ -240,22 +189,10 @@ def count_column(title: str, name: str, remark: str) -> Shown:
     """Numbers of users, with the method or the verdict at them, but for ``arrived``."""
 
     def text(row: Row) -> str:
-        words = "" if row[remark] in (None, "arrived") else f" ({row[remark].replace('_', ' ')})"
+        words = "" if row.get(remark) in (None, "arrived") else f" ({row[remark].replace('_', ' ')})"
         return "-" if row[name] is None else f"{row[name]:,}{words}"
 
     return title, text
-
-
-def replicate_lines(rows: Iterable[Row], target_mcse: float) -> Iterator[str]:
-    from ldpflow.engine.precision import Precision, stopped_coverage
-
-    for nominal in sorted({row["level"] for row in rows}):
-        fixed = -(-nominal * (1 - nominal) // target_mcse**2)
-        mean, _, taken = stopped_coverage(nominal, Precision(target_mcse))
-        yield (
-            f"MCSE {target_mcse:g} of a coverage of {nominal:g}: {fixed:,.0f} replicates; "
-            f"sweep --target-mcse takes {taken:,.0f} on average, bias {mean - nominal:+.5f}"
-        )
 
 
 def check_sheet(found: Plan) -> Sheet:
@@ -272,7 +209,6 @@ def check_sheet(found: Plan) -> Sheet:
             ("coverage", coverage_text),
             ("", lambda row: row["judgement"]),
             number("length", "length_mean", 4),
-            number("predicted SE", "predicted_se", 4),
             estimate("emp. SE", "empirical_se", "empirical_se_mcse"),
         ],
     )
@@ -283,38 +219,17 @@ def coverage_text(row: Row) -> str:
     return f"{row[name]:.3f} [{row[name + '_low']:.3f}, {row[name + '_high']:.3f}]"
 
 
-def comparison_sheet(found: Plan) -> Sheet:
-    """The best designs with their main columns, for a terminal; the advice is printed before."""
+def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
+    """Sheet of a comparison; ``brief``: the best designs with their main columns."""
     from ldpflow.practice.planning.plans import text_of_cautions
 
-    rows = found.best_rows()
-    shown, every = ({row["protocol"] for row in each} for each in (rows or found.rows, found.rows))
-    whole = protocol_sheet(found, None)
-    short = ("rounds", "bits", "half width", "coverage", "n for it", "ε for it", "liars shift")
-    columns = [
-        column for column in whole.results if column[0] in short or (not rows and column[0] == "level")
-    ]
-    others = {text_of_cautions(row) for row in found.rows if not row["best"]}
-    notes = [text for text in found.cautions if text not in others]
-    left = {"designs": len(every) - len(shown), "cautions": len(found.cautions) - len(notes)}
-    counts = ", ".join(f"{name} {count}" for name, count in left.items() if count)
-    legend = "Every number is that of the interval in its design, simulated. *: the design to take. Not shown"
-    notes = [f"{legend}{f': {counts}' if counts else ''}, further columns (--verbose, --format csv).", *notes]
-    order = ("liars shift", "bits", "rounds")
-    return Sheet(rows or found.rows, whole.settings, columns, first_to_go=order, notes=notes)
-
-
-def protocol_sheet(found: Plan, response: float | None) -> Sheet:
-    rows = found.rows
+    rows = (brief and found.best_rows()) or found.rows
     settings = list(map(plain, distinguishing_columns(("tau", "epsilon", "n", "level"), rows, implied=True)))
+    wanted = any(row["wanted"] is not None for row in rows)
+    liars = any(row["liars_shift"] is not None for row in rows)
     columns: list[Shown] = [
         ("rounds", lambda row: f"{row['rounds']:,}"),
         number("bits", "bits", 3),
-        ("reports", lambda row: str(row["messages"])),
-        plain("needs"),
-        ("users", lambda row: f"{row['users']:,}"),
-        ("ε a user", lambda row: f"{row['epsilon']:g}"),
-        ("interval", lambda row: row["interval"] or "-"),
         ("half width", worst_text) if "worst_law" in rows[0] else number("half width", "half_width", 3),
         (
             "coverage",
@@ -322,21 +237,34 @@ def protocol_sheet(found: Plan, response: float | None) -> Sheet:
         ),
         ("level", lambda row: {"holds": "holds", "fails": "fails", None: "-"}.get(row["state"], "?")),
     ]
-    if any(row["wanted"] is not None for row in rows):
-        columns += [
-            number("wanted", "wanted", 4),
-            ("n for it", users_needed),
-            ("ε for it", lambda row: text_of(row["epsilon_needed"], "g", "none")),
-        ]
-    if any(row["liars_shift"] is not None for row in rows):
+    if wanted:
+        columns.append(("n for it", users_needed))
+        columns.append(("ε for it", lambda row: text_of(row["epsilon_needed"], "g", "none")))
+    if liars:
         columns.append(number("liars shift", "liars_shift", 3))
-    columns.append(("bytes kept", lambda row: text_of(row["state_bytes"], ",")))
-    if "worst_law" in rows[0]:
-        columns.append(plain("worst_law"))
-    asked = "n counts the users who are asked, users those who answer about a quantile"
+    if brief:
+        order = ("level", "liars shift", "bits", "rounds")
+        others = {text_of_cautions(row) for row in found.rows if not row["best"]}
+        notes = [text for text in found.cautions if text not in others]
+        left = {"rows": len(found.rows) - len(rows), "cautions": len(found.cautions) - len(notes)}
+        counts = ", ".join(f"{name} {count}" for name, count in left.items() if count)
+        counts = f": {counts}" if counts else ""
+        notes = [f"{LEGEND} Not shown{counts}, further columns (--verbose, --format csv).", *notes]
+        return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, order, notes=notes)
+    columns += [
+        ("reports", lambda row: str(row["messages"])),
+        plain("needs"),
+        ("users", lambda row: f"{row['users']:,}"),
+        ("ε a user", lambda row: f"{row['epsilon']:g}"),
+        ("interval", lambda row: row["interval"] or "-"),
+        *([number("wanted", "wanted", 4)] if wanted else []),
+        ("bytes kept", lambda row: text_of(row["state_bytes"], ",")),
+        *([plain("worst_law")] if "worst_law" in rows[0] else []),
+    ]
+    notes = [LEGEND, "n counts the users who are asked, users those who answer about a quantile."]
     if response is not None and response < 1.0:
-        asked += f" (a share of {response:g}, if answering has nothing to do with the value)"
-    notes = [LEGEND, asked, *found.cautions]
+        notes.append("The response rate holds if answering has nothing to do with the value.")
+    notes += found.cautions
     return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, notes=notes)
 
 
@@ -366,17 +294,13 @@ FLAGS = {
     "transform": (PILOT, str | None, "SCALE"),
     "edges": (PILOT, Axis, "X"),
     "bounds": (PILOT, Pair, "LOW HIGH"),
-    "length": (GOAL, float | None, None),
     "half_width": (GOAL, Axis, "X"),
     "response_rate": (GOAL, float | None, None),
     "difference": (GOAL, float | None, None),
     "power": (GOAL, float, None),
-    "target_mcse": (GOAL, float | None, None),
     "compare": (COMPARISON, bool, None),
     "range": (COMPARISON, Pair, "L U"),
-    "rounds_max": (COMPARISON, int | None, None),
-    **dict.fromkeys(("scale_guess", "bits_max", "liars"), (COMPARISON, float | None, None)),
-    **dict.fromkeys(("answer_below", "answer_above"), (COMPARISON, float | None, None)),
+    **dict.fromkeys(("liars", "answer_below", "answer_above"), (COMPARISON, float | None, None)),
     **dict.fromkeys(("answers", "replicates"), (COMPARISON, int | None, None)),
     "output": (FILE, str | None, "FILE.toml"),
     "protocol": (FILE, str | None, "KIND"),
@@ -393,7 +317,6 @@ FLAGS = {
 HELPS = {
     "half_width": "A unit may follow: 2s.",
     "verbose": "Table: all rows, columns and cautions, as the other formats have.",
-    "target_mcse": "Monte Carlo SE of coverage wanted: replicates.",
     "output": "Write the design as a study file; one for each quantile if each has users of its own.",
     "protocol": "Design of a comparison to write; the best one by default.",
     "public": "Leave the law of the values out of the file: sweep cannot run it.",
@@ -458,8 +381,7 @@ def plan(
     axes = [name for name in ("tau", "epsilon", "n", "level", "half_width", "edges") if given[name]]
     options |= {name: [parse_number(text) for text in given[name]] for name in axes}
     own = given["pilot"] is not None or given["bounds"] is not None
-    target_mcse, response_rate = given["target_mcse"], given["response_rate"]
-    SweepOptions(target_mcse=target_mcse)  # refuses a target that is none
+    response_rate = given["response_rate"]
     found = make_plan(study if own else study or "quickstart", **options)
     form = given["format"]
     numbers_alone = form in (Format.csv, Format.json)
@@ -467,17 +389,14 @@ def plan(
         typer.echo(text, err=True)
     sources = list(source_lines(found)) if own else []
     if given["compare"]:
-        whole = form is not Format.table or given["verbose"]
-        sheet = protocol_sheet(found, response_rate) if whole else comparison_sheet(found)
+        sheet = comparison_sheet(found, response_rate, form is Format.table and not given["verbose"])
         replace(sheet, heading=[*sources, *found.advice]).show(form)
         write_design(found, given, units)
         return
-    goal = {"length": given["length"], "half width": options.get("half_width", [None])[0]}
-    wanted = next((f"{name} {value:g}" for name, value in goal.items() if value is not None), None)
-    sheets = [plan_sheet(found, wanted, given["difference"], response_rate, brief) for brief in (False, True)]
-    brief = form is Format.table and not given["verbose"] and is_long(sheets[0])
-    sheet, more = sheets[brief], [] if target_mcse is None else replicate_lines(found.rows, target_mcse)
-    sheet = replace(sheet, heading=[*sources, *sheet.heading], notes=[*sheet.notes, *more])
+    wanted = f"half width {options['half_width'][0]:g}" if given["half_width"] else None
+    brief = form is Format.table and not given["verbose"] and len(found.rows) > most_rows()
+    sheet = plan_sheet(found, wanted, given["difference"], response_rate, brief)
+    sheet = replace(sheet, heading=[*sources, *sheet.heading])
     if brief:
         sheet.show_worst()
     elif not (given["check"] and numbers_alone):

@@ -298,6 +298,15 @@ class Arrival:
             return "not_arrived"
         return "steps_too_large"
 
+    def describe(self) -> str:
+        k, bias = self.relaxation_times, abs(self.bias)
+        text = f"{k:,.{0 if k >= 10 else 1}f} relaxation times, {bias:.2f} oracle SE of bias"
+        if bias > 0.1:
+            text += (
+                f", mostly from its {'start' if abs(self.bias_start) >= abs(self.bias_steps) else 'steps'}"
+            )
+        return text + (f", a spread of {self.sd_ratio:.2f} oracle SE" if self.sd_ratio > 1.1 else "")
+
     @property
     def refused(self) -> bool:
         """Whether a length would mislead: the verdict is neither ``arrived`` nor ``doubtful``."""

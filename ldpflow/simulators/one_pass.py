@@ -36,7 +36,6 @@ from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.problems import BaseProblem, Problem, file_rows, tables
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Units
 from ldpflow.errors import InputError
 from ldpflow.numerics import draw_order, fill_uniform, private_bit, register_array, running_sums
 from ldpflow.numerics.kernels import (
@@ -156,7 +155,6 @@ class OnePass(Simulator[PathRequest, PathRecord]):
     mechanism: Mechanism
     algorithm: Algorithm
     horizon: int | None = None
-    units: Units | None = None
 
     def truth(self) -> NDArray[np.float64]:
         return np.array(self.problem.truth())
@@ -222,9 +220,9 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             raise InputError("grid.n", users[0], f"at least {least:,}", hint)
         if independent_n or horizons:
             for n in users:
-                yield cls(problem, mechanism, algorithm.with_users(n).resolved(problem, n), n, units), (n,)
+                yield cls(problem, mechanism, algorithm.with_users(n).resolved(problem, n), n), (n,)
         else:
-            yield cls(problem, mechanism, algorithm.resolved(problem, None), None, units), users
+            yield cls(problem, mechanism, algorithm.resolved(problem, None), None), users
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
         """Log-spaced numbers of users and every n, unless the algorithm has its own."""

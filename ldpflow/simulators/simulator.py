@@ -13,7 +13,6 @@ from ldpflow.columns import Column
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
 from ldpflow.components.intervals.record import Array, Record
 from ldpflow.components.mechanisms import PrivacyStatement
-from ldpflow.components.problems.problem import Units
 from ldpflow.errors import InputError
 from ldpflow.settings import canonical_json
 
@@ -92,9 +91,6 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     horizon: int | None
     """n, if replicates depend on n. None if one simulator serves all n."""
-
-    units: Units | None = None
-    """Unit of steps and start in the study, if not that of the data."""
 
     def parts(self) -> dict[str, Any]:
         """Problem, algorithm and so on, by their table in a study file."""

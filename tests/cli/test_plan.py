@@ -62,14 +62,11 @@ def pilot(tmp_path: Path) -> Callable[[dict[str, list[Any]]], str]:
 
 
 def test_a_path_that_does_not_arrive_has_no_length(ldpflow, study):
-    shown = ldpflow("plan", study(**TRIAL), "--length", "4", "--response-rate", "0.3")
+    shown = ldpflow("plan", study(**TRIAL), "--half-width", "2", "--response-rate", "0.3")
     assert shown.code == 1 and shown.err == ""
     line = next(line for line in shown.out.splitlines() if line.lstrip().startswith("2e5"))
-    assert re.fullmatch(
-        r" *2e5 +- +- +(- +)?(2\.57 +)?-10\.60 SE +0\.00 +not arrived +none( +-| +[\d,]+ \(TR3?\))* *", line
-    ), line
+    assert re.match(r" *2e5 +- +- +- +2\.57 +-10\.60 SE +0\.00 +not arrived +none +[\d,]+ \(TR\)", line), line
     assert "Lengths" not in shown.out, "there are none"
-    assert "666,667 invitations" in " ".join(shown.out.split()) and "in all" not in shown.out
 
 
 def test_the_advice_prints_a_length_and_no_budget_may_be_enough(ldpflow, study):
@@ -91,10 +88,8 @@ def test_a_plan_of_many_rows_fits_a_window(ldpflow, monkeypatch):
     assert sum(int(re.search(r"  (\d+)  ", line)[1]) for line in groups) == 42
     assert "--verbose prints what to change in single rows" in shown.out
     assert "n per group for 0.1" in ldpflow(*many, "--difference", ".1").out.partition(" of 42 rows")[0]
-    fewer = ldpflow(*many[:6], "1e3", "1e4", "1e5", "2e5", "--half-width", ".1")  # two windows of sentences
-    assert " of 24 rows, the worst" in fewer.out and fewer.out.count("\n") <= 24
     every = ldpflow(*many, "--verbose")
-    assert every.out.count(" for an average. ") > 20 and "the worst" not in every.out
+    assert every.out.count(" for an average: ") > 20 and "the worst" not in every.out
 
 
 @pytest.mark.parametrize(
@@ -116,34 +111,17 @@ def test_the_source_of_a_plan_is_named(ldpflow, pilot):
     assert all(word in " ".join(shown.out.split()) for word in (*words, "n per group for 1"))
 
 
-@pytest.mark.thorough
-def test_the_last_lines_answer_the_question(ldpflow, pilot):
-    """A line per budget: users, method, range over resampled pilots, invitations."""
-    more = ("--epsilon", "2", "--n", "4e5", "--half-width", "0.1", "--response-rate", "0.25")
-    shown = ldpflow("plan", "--pilot", pilot({"amount": NORMAL}), *ASKED, *more)
-    lines = " ".join(shown.out.split()).split("half width 0.1 at level 0.9, ")[1:]
-    pattern = r"epsilon (.): plan with ([\d,]+) answers and TR3? \(([\d,]+) to ([\d,]+) over 90% of "
-    pattern += r"resampled pilots\), ([\d,]+) invitations\.( |$)"
-    found = [re.match(pattern, line) for line in lines]
-    assert len(found) == 2 and all(found), shown.out
-    assert [match[1] for match in found if match] == ["1", "2"]
-    for match in found:
-        assert match
-        users, low, high, invited = (int(match[k].replace(",", "")) for k in range(2, 6))
-        assert low < users < high and invited == 4 * users
-
-
 def test_where_no_method_is_recommended_there_is_the_oracles_n(ldpflow):
-    shown = ldpflow("plan", "tr-regression", "--length", "0.1")
+    shown = ldpflow("plan", "tr-regression", "--half-width", "0.05")
     text = " ".join(shown.out.split())
-    assert "n for length" not in text and "plan with" not in text and "oracle's n" in text
+    assert "n for half width" not in text and "plan with" not in text and "oracle's n" in text
 
 
 def test_a_study_of_several_problems(ldpflow, tmp_path):
     """Settings that one problem has and another has not, such as Huber's constant."""
     one = {"mu": [1.0], "gamma": [0.6], "c": [0.4], "n": [1e5], "method": ["BM"]}
     (tmp_path / "s.toml").write_text(load_study("gdp-coverage").replace(one).to_toml())
-    shown = ldpflow("plan", tmp_path / "s.toml", "--length", "0.1")
+    shown = ldpflow("plan", tmp_path / "s.toml", "--half-width", "0.05")
     assert shown.code in (0, 1) and "Traceback" not in shown.err, shown.err
     for word in ("linear_regression", "logistic_regression"):
         assert word in shown.out
@@ -199,14 +177,21 @@ def test_the_check_of_bounds_simulates_every_law(tau):
     assert len({row["path"] for row in plan.checked}) == (3 if tau == 0.5 else 5)
 
 
-def test_users_answers_and_budget_of_every_row(ldpflow, pilot):
-    """Two quantiles are two surveys: twice the invitations, or two answers and twice the budget."""
+def test_users_answers_and_budget_of_every_row(ldpflow, pilot, monkeypatch):
+    """Two quantiles are two surveys."""
+    monkeypatch.setenv("COLUMNS", "300")
     file = pilot({"amount": VALUES})
-    shown = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "--response-rate", "0.4")
-    text = " ".join(shown.out.split())
-    for tau in ("0.5", "0.9"):
-        assert f"tau {tau}, 200,000 users, 1 answer each, epsilon 1 a user, 500,000 invitations" in text
-    assert "400,000 in all (1,000,000 invitations)" in text and "2 answers each and spend epsilon 2" in text
+    asked = ("--tau", "0.9", "--half-width", "5", "--response-rate", "0.4")
+    shown = ldpflow("plan", "--pilot", file, *ASKED, *asked)
+    titles, _, *rows = shown.out.splitlines()[2:6]
+    for title in ("invitations  invitations for half width 5", "answers each", "epsilon a user"):
+        assert title in titles
+    for row in rows:
+        users = int(re.search(r"([\d,]+) \(TR3?\)", row)[1].replace(",", ""))
+        assert (
+            " 500,000 " in row and f" {math.ceil(users / 0.4):,} " in row and row.split()[-2:] == ["1", "1"]
+        )
+    assert "users of its own, 400,000 in all (1,000,000 invitations)." in shown.out
 
 
 def test_an_identifier_is_not_planned_silently(ldpflow, pilot):
@@ -283,7 +268,7 @@ def test_a_pilot_in_memory():
 def test_nothing_is_computed_from_undeclared_steps(monkeypatch):
     """An algorithm of a plug-in whose step_constant() is NaN: blank rows that say why, and no method."""
     monkeypatch.setattr(lf.LdpSgd, "step_constant", lambda self: math.nan)
-    plan = lf.plan(path(), length=0.1)
+    plan = lf.plan(path(), half_width=0.05)
     (row,), (text,) = plan.rows, plan.cautions
     assert row["arrival"] == "undeclared_steps" and "ldp_sgd does not declare that step i" in text
     assert {row[name] for name in ("standard_error", "length", "recommended", "n_with_method")} == {None}

@@ -44,11 +44,7 @@ def collect_signs(protocol, edges, values, rng):
     row = rng.integers(0, nodes)
     node, place = np.divmod(bins, k // nodes)
     left = place < k // nodes // 2
-    common = row & node
-    odd = np.zeros(len(values), dtype=bool)
-    while common.any():
-        odd ^= (common & 1).astype(bool)
-        common >>= 1
+    odd = np.bitwise_count(row & node) % 2 == 1
     true = left ^ odd  # the sign is +1 in the left half where the entry of the matrix is +1
     report = np.where(rng.random(len(values)) < keep, true, ~true)
     return {"question": nodes + row, "report": report.astype(np.int64)}

@@ -10,11 +10,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 import ldpflow as lf
 from ldpflow.cli import main
-from ldpflow.cli.plan import comparison_sheet, protocol_sheet
+from ldpflow.cli.plan import comparison_sheet
 from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.problems import column_law as column_law_module
 from ldpflow.components.problems.column_law import column_law
@@ -23,18 +22,15 @@ from ldpflow.errors import InputError
 from ldpflow.options import PlanOptions
 from ldpflow.practice.planning import compare as compare_module
 from ldpflow.practice.planning.compare import (
-    AGAIN,
     choose_design,
     compare_under_laws,
     rank_designs,
     shuffled_budget,
     worst_row,
 )
-from ldpflow.practice.planning.designs import enough_replicates
 from ldpflow.practice.planning.sources import Guess, Pilot
 from ldpflow.practice.transcripts.methods import regressions
-from ldpflow.results.arena import FAILS, HOLDS, TOLERANCE, UNDECIDED
-from ldpflow.results.measures import wilson
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED
 from ldpflow.study import Study
 
 SALARIES = str(Path(__file__).parents[2] / "examples" / "salary" / "salary_counts.csv")
@@ -116,22 +112,9 @@ def test_rows(plan):
     assert plan.analysis_settings(split)["mechanism"]["epsilon"] == 1.0
 
 
-def test_the_best_design_holds_its_level_and_is_the_shortest(plan):
-    best = {row["protocol"] for row in plan.rows if row["best"]}
-    assert len(best) == 1 and any(f"take {best.copy().pop()} " in text for text in plan.advice)
-    worst = {}
-    for row in plan.rows:
-        if row["state"] != HOLDS or row["range_end"] > 0.5:
-            worst[row["protocol"]] = np.inf
-        worst.setdefault(row["protocol"], 0.0)
-        ratio = (row["half_width"] or np.inf) / row["half_width_bound"]
-        worst[row["protocol"]] = max(worst[row["protocol"]], ratio)
-    assert best == {min(worst, key=worst.get)}
-
-
 def test_a_terminal_shows_the_best_designs(plan, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    sheet = comparison_sheet(plan)
+    sheet = comparison_sheet(plan, None, brief=True)
     sheet.show()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 40 and max(map(len, lines)) <= 80
@@ -142,13 +125,13 @@ def test_a_terminal_shows_the_best_designs(plan, capsys, monkeypatch):
     }
     assert sorted(filter(None, ranks.values())) == list(range(1, 1 + len([r for r in ranks.values() if r])))
     assert sum(text.startswith("sgd, ") for text in sheet.notes) == 0, "cautions of the best design alone"
-    whole = protocol_sheet(plan, None)
+    whole = comparison_sheet(plan, None, brief=False)
     assert whole.rows is plan.rows
     whole.show()
     shown = re.findall(r"\w+ \(\w = \d+\)", capsys.readouterr().out)
     assert {"haar (k = 64)", "rounds (T = 5)"} <= set(shown)
     lost = replace(plan, rows=[row | {"rank": None, "best": False} for row in plan.rows])
-    assert comparison_sheet(lost).rows == lost.rows
+    assert comparison_sheet(lost, None, brief=True).rows == lost.rows
 
 
 def row_of(half_width, state=HOLDS, wanted=None, **settings):
@@ -166,19 +149,18 @@ def test_a_design_that_is_not_shown_to_hold_its_level_is_not_ranked():
         "one": [row_of(2.0), row_of(9.0, wanted=10.0)],
         "two": [row_of(1.5), row_of(18.0, wanted=10.0)],
     }
-    assert rank_designs(designs, lambda row: True) == {"two": 1.8, "one": 2.0, "outer": 4.0}
-    assert rank_designs(designs, lambda row: row["half_width"] < 4) == {}
+    assert rank_designs(designs) == {"two": 1.8, "one": 2.0, "outer": 4.0}
 
 
-def test_the_advice_names_designs_as_short_within_the_error_and_a_second_simulation(plan):
+def test_the_advice_names_users_and_designs_as_short_within_the_error(plan):
     pairs = []
-    for name, factor, caution in (("one", 1.0, AGAIN), ("two", 1.04, ""), ("three", 1.06, "")):
-        own = {"protocol": name, "wanted": 100.0, "n_needed": 10, "cautions": caution}
+    for name, factor in (("one", 1.0), ("two", 1.04), ("three", 1.06)):
+        own = {"protocol": name, "wanted": 100.0, "n_needed": 10}
         design = SimpleNamespace(name=name, simulate=lambda *given: None)
         rows = [row for row in plan.rows if row["protocol"] == "cells"]
         pairs += [(row | own | {"half_width": factor * row["half_width"]}, design) for row in rows]
     _, users, close, *_ = choose_design(pairs)
-    assert "take 10 users, or more" in users and close.endswith("(5%): two")
+    assert "take about 10 users" in users and close.endswith("(5%): two")
     pairs[1][0]["n_needed"] = None
     assert choose_design(pairs)[1] == "no n is known for all wanted half widths"
 
@@ -238,14 +220,6 @@ def test_at_a_value_that_many_share_only_outer_intervals_are_recommended(tmp_pat
 # --- the file ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("level", "least"), [(0.5, 0.89), (0.8, 0.89), (0.9, 0.885), (0.95, 0.885)])
-def test_a_sweep_of_a_design_decides_about_its_level(level, least):
-    """Exact binomial probability of `holds` where coverage is the level; 512 replicates give .3 at .9."""
-    count = enough_replicates(level)
-    first = next(k for k in range(count + 1) if wilson(k, count)[0] > level - TOLERANCE)
-    assert least < binom.sf(first - 1, count, level) < 0.95
-
-
 @pytest.mark.parametrize("name", [*SINGLE, "cells", "haar", "tree", "grr", "oue_mass", "tree_log"])
 def test_design_files_are_studies(plan, tmp_path, pilot, name):
     files = plan.write_design(tmp_path / "design.toml", protocol=name, unit="s")
@@ -255,6 +229,8 @@ def test_design_files_are_studies(plan, tmp_path, pilot, name):
     for file in files:
         study = Study.load(file)
         assert Study.from_toml(study.to_toml()) == study and study.collection.unit == "s"
+        minutes = study.with_fields(collection=study.collection.model_copy(update={"unit": "min"}))
+        assert minutes.plans() == study.plans(), "no result depends on the unit"
         table = tomllib.loads(file.read_text())
         assert table["replicates"] == 2560
         reports = {"reports": len(TAUS)} if name == "sgd_epsilon" else {}
@@ -294,14 +270,6 @@ def test_a_pilot_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch)
     first.problem(0.5)
     write_pilot(tmp_path, column(700))
     assert first.problem(0.75).sha256 == first.problem(0.5).sha256, "the digest of what was read"
-
-
-def test_no_result_depends_on_the_unit(plan, tmp_path):
-    one, two = (
-        Study.load(plan.write_design(tmp_path / f"{unit}.toml", protocol="haar", unit=unit)[0])
-        for unit in ("s", "min")
-    )
-    assert one.plans() == two.plans() and one != two
 
 
 def test_an_existing_file_stays(plan, tmp_path):
@@ -398,16 +366,19 @@ def test_drop_out_has_the_sign_of_the_values_under_mirrored_laws():
     assert set(biases) == {"+"} and any("upper bound: " in text for text in plan.cautions)
 
 
-@pytest.mark.parametrize(("taus", "levels"), [([0.5, 0.75], [0.5, 0.25]), ([0.5], [0.5])])
-def test_a_mirrored_law_has_mirrored_levels_answers_and_range(monkeypatch, taus, levels):
+@pytest.mark.parametrize(
+    ("taus", "levels", "ends", "mirrored"),
+    [([0.5, 0.75], [0.5, 0.25], (0.0, 3.0), (-2.0, 1.0)), ([0.5], [0.5], (0.0, 1.0), (0.0, 1.0))],
+)
+def test_a_mirrored_law_has_mirrored_levels_answers_and_range(monkeypatch, taus, levels, ends, mirrored):
     calls = []
     monkeypatch.setattr(
         compare_module, "compare_designs", lambda *given, **own: calls.append((given, own)) or []
     )
-    compare_under_laws(Guess(0.0, 1.0), taus, 1, 1000, 0.9, answer_below=0.25, ends=(0.0, 3.0))
+    compare_under_laws(Guess(0.0, 1.0), taus, 1, 1000, 0.9, answer_below=0.25, ends=ends)
     names = ("answer_below", "answer_above", "ends")
     found = [(law.name, taus, *map(own.get, names)) for (law, taus, *_), own in calls]
-    own, mirror = (taus, 0.25, 1.0, (0.0, 3.0)), (levels, 1.0, 0.25, (-2.0, 1.0))
+    own, mirror = (taus, 0.25, 1.0, ends), (levels, 1.0, 0.25, mirrored)
     names = ("exponential", "lognormal")
     assert found == [("normal", *own), *((name, *each) for name in names for each in (own, mirror))]
 

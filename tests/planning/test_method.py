@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+import ldpflow as lf
 from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.problems.laws import Law
-from ldpflow.options import PlanOptions
 from ldpflow.practice.planning.method import expected_fit, expected_interval, recommend_method
-from ldpflow.practice.planning.rows import complete, sentences, study_rows, upwards
+from ldpflow.practice.planning.rows import upwards
 from ldpflow.practice.planning.sources import design
 from ldpflow.results.arrival import Arrival
 from ldpflow.simulators.approach import Approach
@@ -43,14 +43,8 @@ def test_length_of_a_method_on_such_paths():
     assert expected_interval(arrival(30, 0.9), "TR3") == (0.92, 1.8)
 
 
-def predict(study, length=None):
-    rows = study_rows(study)
-    complete(rows, PlanOptions(length=length))
-    return rows
-
-
-def row_of(case):
-    """The row of a plan of LDP-SGD on the path."""
+def plan_of(case):
+    """The plan of LDP-SGD on the path."""
     problem = {"kind": "quantile", "tau": case.tau, "law": case.law.name, "scale": case.law.scale}
     mapping = changed(
         problem=problem,
@@ -58,12 +52,11 @@ def row_of(case):
         algorithm={"kind": "ldp_sgd", "gamma": case.gamma, "c": case.c, "theta0": case.theta0},
         grid={"n": [case.steps], "level": 0.9},
     )
-    (row,) = predict(Study.from_mapping(mapping))
-    return row
+    return lf.plan(Study.from_mapping(mapping))
 
 
 def test_no_steps_do():
-    (text,) = sentences(row_of(replace(TRIAL, law=Law("normal"), tau=0.99, steps=100_000)))
+    (text,) = plan_of(replace(TRIAL, law=Law("normal"), tau=0.99, steps=100_000)).cautions
     assert "No steps are good at this n" in text and "Below n = 2.8e7" in text
 
 
@@ -75,44 +68,38 @@ def test_upwards(n, text):
 def test_steps_near_the_rules_are_not_called_the_remedy_for_themselves():
     """The rule's own steps at few users: too large for an average, and the method is named instead."""
     rule = design(TRIAL.law, TRIAL.tau, 20_000, TRIAL.gamma)
-    row = row_of(replace(TRIAL, steps=20_000, c=rule.c, theta0=rule.theta0))
-    (text,) = sentences(row)
-    assert row.verdict == "steps_too_large" and "Use TR3 (coverage 0.9" in text and "Better" not in text
-    assert "Below n = 4.0e5" in text
+    plan = plan_of(replace(TRIAL, steps=20_000, c=rule.c, theta0=rule.theta0))
+    (text,) = plan.cautions
+    assert plan.rows[0]["arrival"] == "steps_too_large" and "Use TR3 (coverage 0.9" in text
+    assert "Better" not in text and "Below n = 4.0e5" in text
 
 
-def study(**paths):
-    return Study.from_mapping(changed(grid={"n": [1e6], "level": 0.9}, **paths))
+def rows_at(half_width=None, n=10**6, **paths):
+    study = Study.from_mapping(changed(grid={"n": [n], "level": 0.9}, **paths))
+    return lf.plan(study, half_width=half_width).rows
 
 
-def length_at(n, epsilon, tau=0.5, **paths):
-    (row,) = predict(
-        study(
-            problem={"kind": "quantile", "tau": tau},
-            mechanism={"kind": "randomized_response", "epsilon": epsilon},
-            **paths,
-        ).replace({"n": n})
-    )
-    return 2 * row.half_width
+def half_width_at(n, epsilon, tau):
+    problem, mechanism = {"kind": "quantile", "tau": tau}, {"kind": "randomized_response", "epsilon": epsilon}
+    (row,) = rows_at(n=n, problem=problem, mechanism=mechanism)
+    return row["half_width"]
 
 
-def test_n_and_epsilon_for_a_length_are_the_smallest():
-    for row in predict(study(), 0.01):
-        tau, epsilon = row.settings["tau"], row.settings["epsilon"]
-        users, budget = row.needs["n_needed"], row.needs["epsilon_needed"]
-        assert length_at(users, epsilon, tau) <= 0.01 < length_at(users - 1, epsilon, tau)
-        assert length_at(10**6, budget, tau) <= 0.01 < length_at(10**6, budget * 0.99, tau)
+def test_n_and_epsilon_for_a_half_width_are_the_smallest():
+    for row in rows_at(0.005):
+        tau, epsilon, users, budget = (row[name] for name in ("tau", "epsilon", "n_needed", "epsilon_needed"))
+        assert half_width_at(users, epsilon, tau) <= 0.005 < half_width_at(users - 1, epsilon, tau)
+        assert half_width_at(10**6, budget, tau) <= 0.005 < half_width_at(10**6, budget * 0.99, tau)
 
 
 def test_users_of_mini_batches():
-    minibatch = {"kind": "minibatch_sgd", "batch_size": 10}
-    (row, *_) = predict(study(algorithm=minibatch), 0.01)
-    assert row.needs["n_needed"] is not None and row.needs["n_needed"] % 10 == 0
+    row, *_ = rows_at(0.005, algorithm={"kind": "minibatch_sgd", "batch_size": 10})
+    assert row["n_needed"] is not None and row["n_needed"] % 10 == 0
 
 
 def test_no_budget_is_enough_or_there_is_none():
-    assert predict(study(), 1e-6)[0].needs["epsilon_needed"] == math.inf
-    assert predict(study(mechanism={"kind": "none"}), 0.01)[0].needs["epsilon_needed"] is None
+    assert rows_at(5e-7)[0]["epsilon_needed"] == math.inf
+    assert rows_at(0.005, mechanism={"kind": "none"})[0]["epsilon_needed"] is None
 
 
 TR = TranscriptRegression()

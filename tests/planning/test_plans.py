@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from statistics import NormalDist
 
 import numpy as np
@@ -14,7 +13,7 @@ from ldpflow.components.problems.laws import Law
 from ldpflow.errors import InputError
 from ldpflow.options import PlanOptions
 from ldpflow.practice.planning import rows
-from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits, own_fit
+from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits
 from ldpflow.practice.planning.plans import add_recommended, judgement, name_of
 from ldpflow.practice.planning.rows import arrival_cautions
 from ldpflow.practice.planning.sources import Pilot
@@ -44,7 +43,7 @@ def column_file(tmp_path, values):
 
 
 def test_the_trials_case_is_refused_with_advice():
-    plan = lf.plan(Study.from_mapping(TRIAL), length=4)
+    plan = lf.plan(Study.from_mapping(TRIAL), half_width=2)
     (row,) = plan.rows
     assert plan.refused and row["arrival"] == "not_arrived"
     silent = ("standard_error", "half_width", "length", "n_needed", "epsilon_needed", "arrival_needed")
@@ -55,11 +54,10 @@ def test_the_trials_case_is_refused_with_advice():
     assert row["n_feasible"] == pytest.approx(3.95e5, rel=0.01)
     (text,) = plan.cautions
     for words in (
-        "c 1, theta0 0, n 200,000: not arrived for an average. It has 2.6 relaxation times of the 25",
-        "10.60 oracle SE of bias. The bias is mostly from the start (theta0 = 0, quantile 72.3).",
-        "Better steps and start for TR, in the unit of the data: c = 23 (60 relaxation times; c from 12",
-        "theta0 = 54. With them use TR (coverage 0.91, length 2.6).",
-        "would then cover 0.87: it has 0.37 oracle SE of bias. Below n = 4.0e5",
+        "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times, 10.60 oracle SE of",
+        "bias, mostly from its start. Better for TR, in the unit of the data: c = 23, theta0 = 54.",
+        "With them use TR (coverage 0.91, length 2.6). An average would then have 60 relaxation times, 0.37",
+        "would cover 0.87. Below n = 4.0e5",
     ):
         assert words in text
 
@@ -107,44 +105,21 @@ def test_the_advice_is_followed():
     assert row["length"] == 2 * row["half_width"] == pytest.approx(2 * 1.6448536 * 0.7059, rel=1e-3)
     assert row["n_per_group"] > 0 and row["arrival_per_group"] is not None
     (text,) = plan.cautions
-    assert "doubtful for an average. It has 60 relaxation times" in text
+    assert "doubtful for an average: 60 relaxation times" in text
     assert "Use TR (coverage 0.91, length 2.6)" in text and "Better" not in text, "they are near the rule's"
-    assert lf.plan(ADVISED, length=4, difference=2.0).rows == plan.rows
 
 
-@pytest.mark.parametrize(
-    ("law", "n", "c", "average", "far"),
-    # The formula leaves out that replicates differ: 11% at n = 1000, where the spread is 1.94 SE, else 3%.
-    [("normal", 1000, 2.56, 0.60, 0.2), ("laplace", 5000, 0.916, 0.77, 0.07)],
-)
-def test_steps_for_tr_come_with_a_length_that_is_reached_and_the_coverage_of_an_average(
-    law, n, c, average, far
-):
-    """Medians at epsilon .5. At n = 1000 the study's lengths would give .61 for TR, whose mean is 1.07."""
-    problem, mechanism = {"kind": "quantile", "tau": 0.5, "law": law}, {"kind": "randomized_response"}
-    few = TRIAL | {"problem": problem, "mechanism": mechanism | {"epsilon": 0.5}, "grid": {"n": [n]}}
-    study = Study.from_mapping(few | {"method": [{"kind": "TR"}, {"kind": "oracle"}], "replicates": 400})
-    advised = study.replace({"c": c})
-    (path,), methods = advised.simulators(), advised.method_settings
-    record = lf.simulate(path, seed=2, replicates=range(400), n=[n], methods=methods)
-    regression, oracle = (method.intervals(record, n, [0.9]) for method in methods)
-    case = approach(path, n)
-    assert case is not None
-    expected = own_fit(case, "TR", 0.9).length
-    assert expected == pytest.approx(np.nanmean(regression.upper - regression.lower), rel=far)
-    covered = np.mean((oracle.lower <= 0) & (0 <= oracle.upper))
-    assert covered == pytest.approx(average, abs=4 * 0.025)
-    if law == "normal":
-        (text,) = lf.plan(study).cautions
-        assert "Better steps and start for TR" in text and "c = 2.6 (" in text
-        assert f"use TR (coverage 0.91, length {expected:.2g})." in text
-        assert (
-            "cover 0.60, less than now: it has 0.00 oracle SE of bias and a spread of 1.94 oracle SE" in text
-        )
+def test_no_length_is_known_where_an_average_spreads_far():
+    """Median at n = 1000 and epsilon .5: the study's lengths would give .61 for TR, whose mean is 1.07."""
+    problem, mechanism = {"kind": "quantile", "tau": 0.5}, {"kind": "randomized_response", "epsilon": 0.5}
+    few = TRIAL | {"problem": problem, "mechanism": mechanism, "grid": {"n": [1000], "level": 0.9}}
+    (text,) = lf.plan(Study.from_mapping(few)).cautions
+    assert "Better for TR, in the unit of the data: c = 2.6," in text
+    assert "use TR (coverage 0.91). " in text and "a spread of 1.94 oracle SE" in text
 
 
 def test_no_length_before_arrival_at_the_n_found():
-    (row,) = lf.plan(ADVISED, length=40.0).rows
+    (row,) = lf.plan(ADVISED, half_width=20.0).rows
     assert row["n_needed"] < 1000 and row["arrival_needed"] == "not_arrived"
 
 
@@ -167,12 +142,6 @@ def test_a_pilots_plan(of_pilot):
     assert row["pilot_values"] == 2500 and row["recommended"] == "TR" and row["invitations"] == 666_667
     expected = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
     assert row["half_width"] == pytest.approx(expected, rel=1e-6)
-    # Half widths are proportional to 1/f and to 1/sqrt(n), so users to 1/f squared.
-    users = row["n_with_method"]
-    for end in ("low", "high"):
-        factor = row[f"half_width_{end}"] / row["half_width"]
-        assert row[f"n_with_method_{end}"] == pytest.approx(users * factor**2, abs=1)
-    assert row["n_with_method_low"] < users < row["n_with_method_high"]
 
 
 def test_a_plan_shows_as_a_short_table():
@@ -181,7 +150,6 @@ def test_a_plan_shows_as_a_short_table():
     assert head.split() == ["n", "half_width", "arrival", "recommended"]
     assert first.split()[0] == "1000" and second.split()[0] == "1e5" and repr(plan) == str(plan)
     assert last.startswith(f"cautions: {len(plan.cautions)} ")
-    assert plan._repr_html_().count("<tr>") == 3
 
 
 def test_users_per_group_have_the_power_asked_for(of_pilot):
@@ -238,7 +206,6 @@ def test_few_values_beyond_the_quantile_are_at_best_doubtful(tmp_path):
     assert any("24 of its 240 values lie beyond the 0.1 quantile" in text for text in plan.cautions)
     even = lf.plan(pilot={"amount": np.linspace(0.0, 100.0, 105)}, tau=0.47, epsilon=1, n=10**6)
     assert even.rows[0]["arrival"] == "doubtful"
-    assert any("Under number 190 of 200" in text for text in even.cautions), "which is not doubtful itself"
 
 
 def test_a_lattice_is_cautioned_and_jitter_removes_the_caution(tmp_path):
@@ -260,18 +227,15 @@ def test_a_plan_from_bounds():
     assert row["sparsity_low"] == pytest.approx(50 * math.sqrt(2 * math.pi)), "of the lognormal median"
     assert row["sparsity_high"] == row["sparsity"] == pytest.approx(125 * math.sqrt(2 * math.pi))
     assert row["coverage_predicted_worst"] < 0.6 < row["coverage_predicted"]
-    assert row["n_with_method_low"] < row["n_with_method"] == row["n_with_method_high"]
     average, guess = plan.cautions
     assert "not arrived for an average" in average and "the worst of the laws tried" in average
     assert row["worst_law"] == "lognormal from the lower bound" and row["worst_law"] in guess
-    assert "TR covers in all of them, also where they are 1 to 2 times as wide" in guess
+    assert "TR covers in all of them" in guess
     # Each of the laws says so by itself: relaxation times and a root without much bias.
     for study in plan.studies:
         (simulator,) = study.simulators()
         case = approach(simulator, 200_000)
-        for factor, fine in ((1.0, True), (2.0, True)):
-            path = replace(case, law=replace(case.law, scale=case.law.scale * factor))
-            assert (predict_arrivals([path])[0].relaxation_times >= 25 and fits(path, "TR")) == fine
+        assert predict_arrivals([case])[0].relaxation_times >= 25 and fits(case, "TR")
 
 
 def test_laws_from_the_upper_bound_are_mirror_images():
@@ -291,21 +255,19 @@ def test_laws_from_the_upper_bound_are_mirror_images():
 SURVEY = {"tau": 0.5, "epsilon": 1, "n": 100}
 REFUSED = {
     "quickstart": {
-        "column": [1.0], "missing": [1.0], "jitter": [1.0], "power": [1.0], "half_width": [-1, 1e-200],
-        "length": [math.inf], "difference": [0], "response_rate": [0, 1.1],
-        "range": [(0, 1)], "liars": [0.1],
+        "column": [1.0], "power": [1.0], "half_width": [-1, 1e-200, math.inf], "difference": [0],
+        "response_rate": [0, 1.1], "range": [(0, 1)], "liars": [0.1],
     },
     "bounds": {
         "tau": [None, [], 1.5], "epsilon": [None, 0], "n": [None, 0, 1.5], "level": [1.0],
         "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3)],
     },
     "pilot": {
-        "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()], "missing": ["keep"],
-        "transform": ["exp"], "edges": [(0, 2, 2), (5,)], "scale_guess": [1.0],
+        "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()],
     },
     "compare": {
-        "answers": [0, 3.0], "answer_below": [0.0], "scale_guess": [0.0], "difference": [0.1],
-        "rounds_max": ["x"], "bits_max": [-1.0], "replicates": [0, True], "bins": [3], "liars": [1.0],
+        "answers": [0, 3.0], "answer_below": [0.0], "difference": [0.1], "replicates": [0, "x", True],
+        "bins": [3], "liars": [1.0],
         "range": [(1.0, -1.0), (1.0, math.inf), (0.0, 1.0, 2.0)], "half_width": [1e200],
     },
 }  # fmt: skip
@@ -325,9 +287,10 @@ GIVEN = {
         ("study", {}),
         ("study", GIVEN["pilot"] | {"bounds": (0, 1)}),
         ("study", GIVEN["quickstart"] | {"bounds": (0, 1)}),
-        ("half_width", {"length": 1, "half_width": 1}),
-        ("edges", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
-        ("scale_guess", GIVEN["pilot"] | {"transform": "sqrt", "scale_guess": 1.0, "compare": True}),
+        ("problem", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
+        ("problem.transform", GIVEN["pilot"] | {"transform": "exp"}),
+        ("problem.missing", GIVEN["pilot"] | {"pilot": {"a": np.arange(200.0)}, "missing": "keep"}),
+        ("problem.edges", GIVEN["pilot"] | {"edges": ()}),
         *(
             (name, GIVEN[kind] | {name: value})
             for kind, names in REFUSED.items()
@@ -349,23 +312,12 @@ def test_a_study_reads_the_values_of_its_own_axes():
         lf.plan("quickstart", epsilon=100)
 
 
-def test_steps_that_are_the_advised_ones_are_not_called_better():
-    study = Study.from_mapping(changed(problem__tau=0.9, algorithm__gamma=0.51, grid__n=[5e4]))
-    (text,) = lf.plan(study.replace(epsilon=0.5, c=0.84, theta0=30.0, level=0.9)).cautions
-    assert "Better start for TR3, in the unit of the data: c = 0.84 (60 relaxation times), theta0 =" in text
-
-
 def test_cautions_of_a_sweep(monkeypatch):
     """One line per path that does not arrive; none for those that do, none for too many paths."""
     study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
-    ((_, line),) = arrival_cautions(study)
-    assert "not arrived at n = 200,000: 2.6 relaxation times, bias -10.60 oracle SE" in line
-    assert line.count("n = ") == 1
-    ((_, line),) = arrival_cautions(study.replace(n=[10**4, 10**5]))
-    assert "at n = 10,000, 100,000. At n = 100,000: 1.8 relaxation times" in line
     normal = study.replace({"problem.law": "normal", "problem.scale": 1.0, "n": [2000, 3000]})
-    ((_, line),) = arrival_cautions(normal)
-    assert "not arrived at n = 2,000, steps too large at n = 3,000. At n = 3,000" in line
+    ((verdict, line),) = arrival_cautions(normal)
+    assert verdict == "steps too large" and "n 3,000: steps too large for an average: " in line
     assert arrival_cautions(study.replace({"c": 23.4, "algorithm.theta0": 54.0})) == []
     assert arrival_cautions(study.replace({"c": [1.0, 23.4], "algorithm.theta0": 54.0})) != []
     assert cautions(study.replace(tau=[0.5, 0.8, 0.9])) == [
@@ -415,9 +367,9 @@ def test_a_check_is_good_where_nothing_is_wrong():
     assert {name_of(row) for row in plan.checked} == {"SN", "oracle", "TR", "TR3"}
     # Predictions: each comparison fails with probability 6e-5 if all is well.
     for row in (row for row in plan.checked if row["method"] != "TR"):
-        assert abs(row["empirical_se"] - row["predicted_se"]) < 4 * row["empirical_se_mcse"]
+        assert abs(row["empirical_se"] - plan.rows[0]["standard_error"]) < 4 * row["empirical_se_mcse"]
         if row["method"] == "oracle":
-            assert row["length_mean"] == pytest.approx(row["predicted_length"], rel=1e-12)
+            assert row["length_mean"] == pytest.approx(plan.rows[0]["length"], rel=1e-12)
 
 
 def test_vectors_are_judged_by_their_slowest_direction_and_by_the_start_alone():
@@ -435,4 +387,4 @@ def test_vectors_are_judged_by_their_slowest_direction_and_by_the_start_alone():
     unknown = ("n_feasible", "bias_steps", "sd_ratio")
     assert {row[name] for row in plan.rows for name in unknown} == {None}
     first, second = plan.cautions
-    assert "relaxation times of the 25 that it needs" in first and "of the start alone" in second
+    assert "relaxation times, " in first and "of the start alone" in second

@@ -30,7 +30,6 @@ def test_paths_are_those_of_the_same_numbers_in_the_unit_of_the_data():
     assert own.algorithm == plain.algorithm and own.problem == plain.problem
     assert own.key == plain.key and own.data_key() == plain.data_key()
     assert own.columns() == plain.columns()
-    assert own.units.back(own.algorithm.theta0) == 0.75 and plain.units is None
 
 
 @pytest.mark.parametrize(
@@ -90,16 +89,3 @@ def test_protocols_have_no_steps():
     protocol = {"kind": "thresholds", "epsilon": 1.0, "range": [0.0, 9.0]}
     with pytest.raises(lf.InputError, match=r"problem\.units"):
         Study.from_mapping(design | {"protocol": protocol, "method": {"kind": "inversion"}})
-
-
-def test_a_plan_gives_lengths_and_advice_in_the_unit_too():
-    algorithm = {"kind": "ldp_sgd", "c": 1 / 31.4}
-    small = lf.plan(study({"scale": 31.4}, algorithm=algorithm, grid={"n": 2e5}))
-    (row,) = small.rows
-    assert small.refused and row["length_in_units"] is None and row["c"] == pytest.approx(1.0)
-    said = "".join(small.cautions)
-    assert "c = 23 " in said and "(in the study's units c = 0.74, theta0 = 1.7)" in said
-    algorithm = {"kind": "ldp_sgd", "theta0": 1.7}
-    (row,) = lf.plan(study({"scale": 31.4}, algorithm=algorithm, grid={"n": 4e5})).rows
-    assert row["length_in_units"] == pytest.approx(row["length"] / 31.4)
-    assert "length_in_units" not in lf.plan(study()).rows[0]

@@ -41,10 +41,6 @@ class Units(InputModel):
         """Distance or step constant in the unit of the data."""
         return self.scale * value
 
-    def back(self, value: float) -> float:
-        """Inverse of :meth:`place`."""
-        return (value - self.location) / self.scale
-
 
 Matrix = list[list[float]]
 

@@ -56,9 +56,7 @@ RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above 
 LIARS = 0.01  # share of adversarial users in a comparison from a pilot
 DELTA = 1e-6  # of the guarantee with a shuffler
 AGREES = 0.05  # relative error of a half width: one this close to another simulation needs no caution
-AGAIN = "when simulated again"
 PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
-FAR = 5.0  # standard errors of the bound beyond which an estimate is lost
 
 EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
 """Budgets that are searched for the smallest one that is enough, 200 a decade to 12: exact to 1.2% or .001"""
@@ -103,7 +101,7 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
     if given.ends is None and not protocols:
         hint = "It is known before any report: values outside are moved to its ends."
         raise InputError("range", None, "the public range of the values, two numbers", hint)
-    guesses = [given.scale_guess, *(getattr(protocol, "scale_guess", None) for protocol in protocols)]
+    guesses = (getattr(protocol, "scale_guess", None) for protocol in protocols)
     scale = next((guess for guess in guesses if guess is not None), None)
     return points, {"ends": given.ends or protocols[0].ends, "scale": scale, "steps": steps_of(parts)}
 
@@ -118,7 +116,7 @@ def source_points(
     law, *_ = [source.problem(tau).data_law() for tau in axes["tau"]]
     points = [(law, axes["tau"], *point) for point in product(axes["epsilon"], axes["n"], axes["level"])]
     ends = given.ends or source.ends
-    return points, {"ends": ends, "scale": given.scale_guess, "source": source, "liars": LIARS}
+    return points, {"ends": ends, "source": source, "liars": LIARS}
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
@@ -140,8 +138,6 @@ def compare_designs(
     scale: float | None = None,
     steps: Algorithm | None = None,
     half_width: float | Sequence[float] | None = None,
-    rounds_max: int | None = None,
-    bits_max: float | None = None,
     replicates: int = 1000,
     seed: int = 1,
     **target_settings: Any,
@@ -176,10 +172,7 @@ def compare_designs(
     for design in zip(*(make_forecasts(target, ends, scale, steps) for target in targets), strict=True):
         for forecast in design:
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
-            limits = {"rounds": rounds_max, "bits": bits_max}
-            beyond = [f"{name} > {most:g}" for name, most in limits.items() if most and row[name] > most]
-            row |= {"allowed": not beyond, "cautions": "; ".join(row["cautions"] + beyond)}
-            pairs.append((row, forecast))
+            pairs.append((row | {"cautions": "; ".join(row["cautions"])}, forecast))
 
     return sorted(pairs, key=users_then_length)
 
@@ -206,7 +199,7 @@ def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **setti
     found: dict[tuple[str, float], dict[str, Pair]] = {}
     for name, (law, upper) in guess.laws().items():
         levels = {mirrored(tau) if upper else tau: tau for tau in taus}
-        if upper and list(levels) == list(taus) and "ends" not in mirror:
+        if upper and list(levels) == list(taus) and given | mirror == given:
             continue  # the median, which has equal results from both bounds
         own = given | (mirror if upper else {})
         own["source"] = replace(guess, drawn=law, direction=-1.0 if upper else 1.0)
@@ -215,7 +208,7 @@ def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **setti
     pairs = []
     for (_, tau), by_law in found.items():
         normal, forecast = by_law["normal"]
-        own_facts = {"tau": tau, "quantile": normal["quantile"], "allowed": normal["allowed"]}
+        own_facts = {"tau": tau, "quantile": normal["quantile"]}
         pairs.append((worst_row({name: row for name, (row, _) in by_law.items()}) | own_facts, forecast))
     return sorted(pairs, key=users_then_length)
 
@@ -256,15 +249,15 @@ def worst_row(by_law: Mapping[str, Row]) -> Row:
 def choose_design(pairs: Sequence[Pair]) -> list[str]:
     """Mark the rows of the best design. Say why it is the best, and what would change that.
 
-    Of the designs within the limits of rounds and bits that hold the level for every quantile, it has the
-    smallest worst ratio of a half width to the wanted one (to that of the least possible variance, if none is
-    wanted). Intervals of which most end at the range do not count, since their length measures nothing. Near
-    values that many records share, only outer intervals count: others are simulated with a smooth law.
+    Of the designs that hold the level for every quantile, it has the smallest worst ratio of a half width to
+    the wanted one (to that of the least possible variance, if none is wanted). Intervals of which most end at
+    the range do not count, since their length measures nothing. Near values that many records share, only
+    outer intervals count: others are simulated with a smooth law.
     """
     designs: dict[str, list[Row]] = {}
     for row, forecast in pairs:
         designs.setdefault(forecast.name, []).append(row)
-    ranked = rank_designs(designs, lambda row: row["allowed"])
+    ranked = rank_designs(designs)
     best = next(iter(ranked), None)
     places = {name: place for place, name in enumerate(ranked, 1)}
     for row, _ in pairs:
@@ -289,25 +282,19 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     ]
     if first["wanted"] is not None:
         needed, goals = [row["n_needed"] for row in designs[best]], "all wanted half widths"
-        known = f"no n is known for {goals}" if None in needed else f"{goals} take {max(needed):,} users"
-        more = None not in needed and any(AGAIN in row["cautions"] for row in designs[best])
-        found.append(f"{known}, or more: a caution says what they gave {AGAIN}" if more else known)
+        about = (
+            f"no n is known for {goals}" if None in needed else f"{goals} take about {max(needed):,} users"
+        )
+        found.append(about)
     close = [name for name, ratio in ranked.items() if ranked[best] < ratio <= (1 + AGREES) * ranked[best]]
     if close:
         found.append(f"as short within the error of the simulations ({AGREES:.0%}): {', '.join(close)}")
-    bits = designs[best][0]["bits"]
-    shorter = f"with 2 bits less than {bits:.3g}"
-    changes: dict[str, Callable[[Row], bool]] = {
-        "in one round": lambda row: row["allowed"] and row["rounds"] == 1,
-        f"in {ROUNDS} rounds": lambda row: row["allowed"] and row["rounds"] <= ROUNDS,
-        shorter: lambda row: row["allowed"] and row["bits"] <= bits - 2.0,
-        "with more rounds or bits": lambda row: True,
-    }
-    if bits <= 2.0:
-        del changes[shorter]
+    limits = [("in one round", "rounds", 1), (f"in {ROUNDS} rounds", "rounds", ROUNDS)]
+    if (bits := designs[best][0]["bits"]) > 2.0:
+        limits.append((f"with 2 bits less than {bits:.3g}", "bits", bits - 2.0))
     named: set[str | None] = {best}
-    for text, fits in changes.items():
-        other = next(iter(rank_designs(designs, fits)), None)
+    for text, name, most in limits:
+        other = next((one for one in ranked if designs[one][0][name] <= most), None)
         if other not in named:
             found.append(f"{text}: {'no design' if other is None else describe_design(other, designs)}")
         named |= {other} - {None}
@@ -323,12 +310,12 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     return found
 
 
-def rank_designs(designs: Mapping[str, list[Row]], fits: Callable[[Row], bool]) -> dict[str, float]:
-    """Worst ratios of the designs that fit and hold their level for every quantile, the smallest first."""
+def rank_designs(designs: Mapping[str, list[Row]]) -> dict[str, float]:
+    """Worst ratios of the designs that hold their level for every quantile, the smallest first."""
 
     def suits(row: Row) -> bool:
         measured = row["state"] == HOLDS and row["half_width"] and row["range_end"] <= 0.5
-        return fits(row) and measured and (row["interval"] == "outer" or not row["atoms"])
+        return bool(measured and (row["interval"] == "outer" or not row["atoms"]))
 
     found = {
         name: max(row["half_width"] / (row["wanted"] or row["half_width_bound"]) for row in rows)
@@ -390,8 +377,8 @@ def predict_row(
 ) -> Row:
     t = forecast.target
     unknown = (
-        "half_width", "n_needed", "interval_needed", "epsilon_needed", "efficiency", "efficiency_formula",
-        "coverage", "coverage_mcse", "state", "liars_shift", "median_error", "lost", "range_end", "undefined",
+        "half_width", "n_needed", "interval_needed", "epsilon_needed", "efficiency", "coverage",
+        "coverage_mcse", "state", "liars_shift", "range_end", "undefined",
     )  # fmt: skip
     smooth = not isinstance(forecast, OneShotForecast)
     grid_shift = t.grid / 2 / forecast.standard_error(n, epsilon) if smooth and t.grid else 0.0
@@ -403,7 +390,6 @@ def predict_row(
         "level": t.level,
         "n": n,
         "users": forecast.users(n),
-        "answers": t.answers,
         "messages": forecast.messages(),
         "quantile": t.truth,
         "atoms": bool(t.source.near_atoms(t.tau)) or grid_shift > 1.0,
@@ -416,7 +402,6 @@ def predict_row(
         "state_bytes": None,
         **dict.fromkeys(unknown),
         "cautions": forecast.cautions(n, epsilon),
-        "efficiency_formula": best / forecast.variance(n, epsilon),
         "half_width_bound": t.z * math.sqrt(best / (t.answering * n)),
         "wanted": wanted,
     }
@@ -469,15 +454,12 @@ def simulate_precisely(
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
     half_width, coverage, squares = found.half_width(), found.coverage(t.truth), found.squares(t.truth)
-    least = row["half_width_bound"] / t.z  # standard error of the bound
     shares = {"range_end": float(found.range_end.mean()), "undefined": float(np.isnan(found.lower).mean())}
     row |= shares | {
         "half_width": half_width if math.isfinite(half_width) else None,
-        "efficiency": least**2 / float(squares.mean()),
+        "efficiency": (row["half_width_bound"] / t.z) ** 2 / float(squares.mean()),
         "coverage": coverage,
         "coverage_mcse": math.sqrt(coverage * (1.0 - coverage) / len(found.estimate)),
-        "median_error": float(np.median(np.sqrt(squares))) / least,
-        "lost": 1.0 - float(np.mean(np.abs(found.estimate - t.truth) <= FAR * least)),
         "state": level_state(row["level"], coverage, len(found.estimate)),
     }
     row["cautions"] += [f"{name} {share:.0%}" for name, share in shares.items() if share > 0.01]
@@ -498,24 +480,19 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     budget = find_budget(row, forecast, half_width, replicates, seed + 3)
     interval = None if needed is None else forecast.interval(needed, epsilon)
     row |= {"n_needed": needed, "interval_needed": interval, "epsilon_needed": budget}
-    bins = forecast if isinstance(forecast, OneShotForecast) else None
     if needed is None:
-        width = 0.0 if bins is None else bins.width(MOST_USERS, epsilon)
-        text = f"{half_width:g} not reached with {MOST_USERS:g} users"
-        if 0.5 * width > half_width:
-            text = f"bins of {width:.3g} cannot give {half_width:g}, whatever n and epsilon"
-        elif isinstance(forecast, SgdForecast):
-            text = f"no n is known at which its half width is {half_width:g}"
+        text = f"no n is known at which its half width is {half_width:g}"
+        if isinstance(forecast, OneShotForecast):
+            width = forecast.width(MOST_USERS, epsilon)
+            if 0.5 * width > half_width:
+                text = f"bins of {width:.3g} cannot give {half_width:g}, whatever n and epsilon"
         cautions.append(text)
         return
-    width = 0.0 if budget is not None or bins is None else bins.width(row["n"], EPSILONS[-1])
-    if 0.5 * width > half_width:
-        cautions.append(f"bins of {width:.3g}, the least with {row['n']:,} users, cannot give {half_width:g}")
     found = forecast.simulate(needed, epsilon, min(replicates, CHECKING), seed + 2)
     if found is None:
         cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
-        cautions.append(f"n = {needed:,} gives half width {reached:.3g}, not {half_width:g}, {AGAIN}")
+        cautions.append(f"n = {needed:,} gives {reached:.3g}, not {half_width:g}, when simulated again")
     elif level_state(row["level"], covered := found.coverage(row["quantile"]), len(found.estimate)) == FAILS:
         cautions.append(f"with n = {needed:,} the interval covers {covered:.3f}")
 

@@ -7,7 +7,7 @@ its law is ``unknown``, so that it cannot be simulated.
 
 from __future__ import annotations
 
-import math
+import itertools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,22 +16,16 @@ from typing import Any
 
 from ldpflow.components.problems.quantile import UNKNOWN
 from ldpflow.errors import InputError
-from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.collection import OF_QUANTILES, analysis_settings, table_of
-from ldpflow.results.arena import TOLERANCE
+from ldpflow.results.arena import probability_to_hold
 from ldpflow.settings import Settings
 from ldpflow.study.entry import PILOT_VALUES
 from ldpflow.study.reading import CollectionFacts, toml_text
 
 
 def enough_replicates(level: float) -> int:
-    """Replicates of a sweep of the file, a multiple of 512.
-
-    If coverage is ``level``, a 95% interval from R replicates is above ``level`` less the tolerance with
-    probability about .9 (.89 at level .9) where sqrt(level (1 - level)/R) (z_.975 + z_.9) is the tolerance.
-    """
-    z = constants.normal_quantile(0.975) + constants.normal_quantile(0.9)
-    return 512 * math.ceil(level * (1.0 - level) * (z / TOLERANCE) ** 2 / 512)
+    """Fewest replicates, in batches of 512, that show with probability .88 that a level is held."""
+    return next(n for n in itertools.count(512, 512) if probability_to_hold(level, n) >= 0.88)
 
 
 @dataclass(frozen=True)

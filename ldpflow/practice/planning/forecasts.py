@@ -192,8 +192,8 @@ class Forecast(ABC):
         return None
 
     @abstractmethod
-    def variance(self, n: int, epsilon: float) -> float:
-        """Asymptotic variance of the estimate times the number of answers, unit of the data squared."""
+    def standard_error(self, n: int, epsilon: float) -> float:
+        """Asymptotic, in the unit of the data."""
 
     @abstractmethod
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
@@ -206,10 +206,6 @@ class Forecast(ABC):
     def users(self, n: int) -> int:
         answering = int(self.target.answering * n)
         return answering // self.target.quantiles if self.splits_users else answering
-
-    def standard_error(self, n: int, epsilon: float) -> float:
-        """sqrt(variance/(answers of n users)), unit of the data."""
-        return math.sqrt(self.variance(n, epsilon) / (self.target.answering * n))
 
     @abstractmethod
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
@@ -313,9 +309,8 @@ class SgdForecast(Forecast):
         covariance = LdpSgd().step_covariance(self.problem, self.mechanism(epsilon))
         return covariance[self.coordinate][self.coordinate]
 
-    def variance(self, n: int, epsilon: float) -> float:
-        split = self.target.answering * n / max(self.users(n), 1)
-        return split * self.step_variance(epsilon) / self.target.density**2
+    def standard_error(self, n: int, epsilon: float) -> float:
+        return math.sqrt(self.step_variance(epsilon) / max(self.users(n), 1)) / self.target.density
 
     def case(self, users: int, epsilon: float) -> Approach:
         found = approach(self.path(users, epsilon), users, self.coordinate)
@@ -388,16 +383,12 @@ class SgdForecast(Forecast):
         arrival, method = self.judge(n, epsilon)
         words, found = arrival.verdict.replace("_", " "), []
         if arrival.refused:
-            cause = "start" if abs(arrival.bias_start) >= abs(arrival.bias_steps) else "steps"
-            k, bias = arrival.relaxation_times, abs(arrival.bias)
-            size = f"{k:.3g} relaxation times, {bias:.2f} oracle SE of bias, mostly from its {cause}"
-            found.append(f"{words} for an average: {size}")
+            found.append(f"{words} for an average: {arrival.describe()}")
         if method is None:
             return [*found, f"{words}, and no interval is recommended for such a path"]
-        own = own_fit(self.case(self.users(n), epsilon), method).bias
-        found = [
-            f"{text}; {method} is no average: its own bias is predicted as {own:+.2f} SE" for text in found
-        ]
+        if arrival.refused:
+            own = own_fit(self.case(self.users(n), epsilon), method).bias
+            found.append(f"{method} is no average: its own bias is predicted as {own:+.2f} SE")
         reason = self.obstacle(n, epsilon)
         return found if reason is None else [*found, f"not simulated: {reason}"]
 
@@ -481,7 +472,7 @@ class CountsForecast(Forecast):
 
 
 class RoundsForecast(CountsForecast):
-    """Rounds of thresholds. The formula is that of the bound, which simulation corrects."""
+    """Rounds of thresholds."""
 
     default = "fieller"
     splits_users = True
@@ -490,9 +481,11 @@ class RoundsForecast(CountsForecast):
     def state(self, n: int, epsilon: float) -> int:  # answers and reports of 1 at every threshold
         return 16 * int(sum(self.template.thresholds())) * self.target.quantiles
 
-    def variance(self, n: int, epsilon: float) -> float:
+    def standard_error(self, n: int, epsilon: float) -> float:
+        """That of the bound."""
         t = self.target
-        return t.quantiles * bit_variance(t.tau, epsilon, t.answers) / t.density**2
+        variance = t.quantiles * bit_variance(t.tau, epsilon, t.answers)
+        return math.sqrt(variance / (t.answering * n)) / t.density
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, users, protocol = self.target, n // self.target.quantiles, self.protocol(epsilon)
@@ -532,9 +525,10 @@ class OneShotForecast(CountsForecast):
     def bins(self, n: int, epsilon: float) -> int:
         return int(self.protocol(epsilon).bins(n))
 
-    def variance(self, n: int, epsilon: float) -> float:
+    def standard_error(self, n: int, epsilon: float) -> float:
         t, protocol = self.target, self.protocol(epsilon)
-        return float(variance_at(protocol, t.law, t.tau, protocol.bins(n))) / t.density**2
+        variance = float(variance_at(protocol, t.law, t.tau, protocol.bins(n)))
+        return math.sqrt(variance / (t.answering * n)) / t.density
 
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
         t, protocol = self.target, self.protocol(epsilon)

@@ -8,8 +8,7 @@ The bias of regression on the transcript (TR) is predicted without simulation. T
 (ldpflow.results.arrival) gives mean and variance of the iterates along the run, and so the expected sums that
 TR fits. If a polynomial of its degree does not fit the mean gradient, the root of the expected fit is not
 theta*. The distance, in TR's standard errors, is the bias. The digits that the fit loses are known too. With
-too few digits left the bias is undefined. The expected length is that of the fit's score set without TR's
-factor K/(K - 4), which corrects for a slope in samples that is too large by 4/K. The expected slope is not.
+too few digits left the bias is undefined.
 """
 
 from __future__ import annotations
@@ -39,15 +38,14 @@ MARGIN = 10.0  # one spare digit: replicates of a path differ
 
 
 class ExpectedFit(NamedTuple):
-    """Bias of TR's root in standard errors (or NaN), whether the fit has enough digits, and its length."""
+    """Bias of TR's root in standard errors (or NaN), and whether the fit has enough digits."""
 
     bias: float
     defined: bool
-    length: float = math.nan
 
 
-def expected_fit(case: Approach, method: TranscriptRegression, level: float | None = None) -> ExpectedFit:
-    """Fit the expected sums of a quantile's path. The length is that of an interval of this ``level``."""
+def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
+    """Fit the expected sums of a quantile's path."""
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
         return ExpectedFit(math.nan, False)
@@ -73,12 +71,7 @@ def expected_fit(case: Approach, method: TranscriptRegression, level: float | No
         leverage = sum(q * q / fit.pivots[k] for k, q in enumerate(fit.basis(u, degree)))
         error = fit.sd * np.sqrt(case.variance() * leverage) / slope
         bias = float(((fit.mean + fit.sd * u) / error)[0])
-        defined, length = math.isfinite(bias) and bool(fit.sound[degree][0]), math.nan
-        if level is not None:
-            z, variance = constants.normal_quantile(0.5 + level / 2), np.array([case.variance()])
-            arms = fit.arms(u, slope, degree, variance, np.array([z]))
-            length = float((arms[0] + arms[1])[0, 0] * fit.sd[0]) / density
-    return ExpectedFit(bias, defined, length)
+    return ExpectedFit(bias, math.isfinite(bias) and bool(fit.sound[degree][0]))
 
 
 class Expected(NamedTuple):
@@ -135,8 +128,8 @@ def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | No
     return "TR3" if long and bias <= 1.5 and fits(case, "TR3") else None
 
 
-def own_fit(case: Approach, method: str, level: float | None = None) -> ExpectedFit:
-    return expected_fit(case, TranscriptRegression(**RECOMMENDED[method]), level)
+def own_fit(case: Approach, method: str) -> ExpectedFit:
+    return expected_fit(case, TranscriptRegression(**RECOMMENDED[method]))
 
 
 def fits(case: Approach | None, method: str) -> bool:

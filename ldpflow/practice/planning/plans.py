@@ -16,7 +16,6 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.numerics import constants
 from ldpflow.options import PlanOptions, make_options, with_options
 from ldpflow.practice.planning.compare import (
     Point,
@@ -72,12 +71,7 @@ def check_predictions(study: Study, engine: str = "serial", **options: Any) -> l
         run_study(small, folder, engine=engine, **options)
         summary = RunStore(folder).read_summary()
     assert summary is not None
-    rows: list[dict[str, Any]] = summary.to_pylist()
-    for row in rows:
-        z = constants.normal_quantile(0.5 + row["level"] / 2)
-        length = row["oracle_length"]
-        row |= {"predicted_length": length, "predicted_se": length / (2 * z), "judgement": judgement(row)}
-    return rows
+    return [row | {"judgement": judgement(row)} for row in summary.to_pylist()]
 
 
 def name_of(row: Mapping[str, Any]) -> str:
@@ -222,15 +216,13 @@ class Plan:
         """
         rows = [row | {"design": design} for row, design in zip(self.rows, self.designs, strict=True)]
         names = list(dict.fromkeys(row["protocol"] for row in rows if "protocol" in row))
-        if protocol is not None and protocol not in names:
-            allowed = f"one of {', '.join(names)}" if names else "nothing without `compare`"
-            raise InputError("protocol", protocol, allowed)
         if protocol is None:
             rows = [row for row in rows if row.get("best", True)]
         else:
-            rows = [row for row in rows if row["protocol"] == protocol]
+            rows = [row for row in rows if row.get("protocol") == protocol]
         if not rows:
-            raise InputError("protocol", None, f"one of {', '.join(names)}", "No design is recommended.")
+            allowed = f"one of {', '.join(names)}" if names else "nothing without `compare`"
+            raise InputError("protocol", protocol, allowed)
         if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
             raise InputError("output", str(file), "nothing but with one epsilon, n and level")
         found: dict[str, str] = {}
@@ -279,9 +271,8 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
     """Predict lengths and arrival, and users and budgets for a target; or compare protocols.
 
     An option of None is not given. Options marked * replace the study's values; all but the level (.9) are
-    needed with a pilot or bounds. ``length`` and ``half_width`` are in the unit of the data: give at most one
-    of them. The options after ``compare`` need it. ``answer_below`` and ``answer_above`` are multiplied by
-    the response rate.
+    needed with a pilot or bounds. ``half_width`` is in the unit of the data. The options after ``compare``
+    need it. ``answer_below`` and ``answer_above`` are multiplied by the response rate.
 
     Parameters
     ----------

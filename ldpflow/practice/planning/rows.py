@@ -26,11 +26,10 @@ from ldpflow.options import PlanOptions
 from ldpflow.practice.planning.method import (
     TR_LENGTH,
     expected_interval,
-    own_fit,
     recommend_method,
     users_with_method,
 )
-from ldpflow.practice.planning.sources import Guess, OwnSteps, Source, WorstLaw, design, undeclared_steps
+from ldpflow.practice.planning.sources import OwnSteps, Source, design, undeclared_steps
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
@@ -118,8 +117,6 @@ class PlanRow:
 
     def values(self, given: PlanOptions) -> dict[str, Any]:
         found, length = self.arrival, None if self.half_width is None else 2 * self.half_width
-        units = self.simulator.units
-        multiple = None if length is None or units is None else length / units.scale
         return {
             "path": f"p{self.simulator.key}",
             **self.settings,
@@ -132,7 +129,6 @@ class PlanRow:
             "standard_error": self.standard_error,
             "half_width": self.half_width,
             "length": length,
-            **({} if units is None else {"length_in_units": multiple}),
             **{name: self.needs[name] for name in NEEDED},
             "relaxation_times_planned": getattr(found, "relaxation_times", None),
             **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
@@ -151,17 +147,14 @@ class PlanRow:
         if not isinstance(self.source, OwnSteps):
             return {}
         assert self.case is not None and self.worst is not None
-        low, high = known = self.source.sparsities(self.case)
-        sparsity, half, count = self.settings["sparsity"], self.half_width, self.needs["n_with_method"]
-        users = [None if count is None else math.ceil(count * (end / sparsity) ** 2) for end in known]
+        low, high = self.source.sparsities(self.case)
+        sparsity, half = self.settings["sparsity"], self.half_width
         worst_law = self.source.worst_law(self.case)
         return {
             "sparsity_low": low,
             "sparsity_high": high,
             "half_width_low": None if half is None else half * low / sparsity,
             "half_width_high": None if half is None else half * high / sparsity,
-            "n_with_method_low": users[0],
-            "n_with_method_high": users[1],
             "coverage_predicted_worst": self.worst.coverage(self.level),
             "worst_law": None if worst_law is None else worst_law.law,
         }
@@ -280,7 +273,7 @@ NAMED = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "t
 """Settings that name a path in messages."""
 
 NEAR = 1.1  # largest spread of the average over its limit at which lengths of the study are used
-FACTORS = (1.0, 0.5, 2.0**-0.5, 2.0**0.5, 2.0)  # of the rule's c, tried for a range of good ones
+GOOD = 2.0  # factor of the rule's c up to which steps count as equal to it
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
@@ -293,9 +286,9 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
 
 def sentences(row: PlanRow) -> list[str]:
     """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
-    own, case, arrival = isinstance(row.source, OwnSteps), row.case, row.arrival
+    case, arrival = row.case, row.arrival
     path = describe_simulator(row.simulator, case)
-    if own:
+    if isinstance(row.source, OwnSteps):
         path = "tau {tau:g}, epsilon {epsilon:g}".format_map(row.settings)
     head = f"{path}, n {row.n:,}"
     if row.undeclared is not None:
@@ -305,46 +298,30 @@ def sentences(row: PlanRow) -> list[str]:
         ]
     if arrival is None or row.verdict is None:
         return []
-    k, found = arrival.relaxation_times, []
-    needs = " of the 25 that it needs" if k < 25 else ""
-    verdict = (
-        f"{head}: {row.verdict.replace('_', ' ')} for an average. It has "
-        f"{k:,.{0 if k >= 10 else 1}f} relaxation times{needs}"
-    )
+    found, verdict = [], f"{head}: {row.verdict.replace('_', ' ')} for an average: {arrival.describe()}."
     if case is None:  # a vector, whose slowest direction decides
         remedy = "Take a larger n, larger steps (c), or a start nearer to theta*."
-        found = [f"{verdict}. {remedy}"] if row.refused else []
+        found = [f"{verdict} {remedy}"] if row.refused else []
         return [*found, f"{row.settings['problem']}: bias, coverage and verdict are of the start alone."]
     if row.verdict != "arrived":
-        start, worst = "", ""
-        if not own and arrival.verdict == "not_arrived":
-            quantile = case.law.quantile(case.tau)
-            start = f" The bias is mostly from the start (theta0 = {case.theta0:g}, quantile {quantile:.3g})."
         if row.worst is not None:
-            by = f"Under {row.source.judged_by},"
-            if row.verdict == row.worst.verdict:  # or the pilot has few values beyond the quantile
-                by = f"The verdict is that of {row.source.judged_by}: under it"
-            worst = f" {by} the interval would cover {row.worst.coverage(row.level):.2f}."
-        verdict += ", " if arrival.sd_ratio > NEAR else " and "
-        found.append(
-            f"{verdict}{describe_bias(arrival)}.{start} An interval around it would cover "
-            f"{arrival.coverage(row.level):.2f}.{worst} {advice(row, arrival, case)}"
-        )
+            covered = f"{row.worst.coverage(row.level):.2f}"
+            verdict += f" Under {row.source.judged_by} an interval around it would cover {covered}."
+        found.append(f"{verdict} {advice(row, case)}")
     worst_law = row.source.worst_law(case)
     if worst_law is not None:
-        found.append(f"{head}: {describe_worst_law(row, worst_law)}")
+        found.append(
+            f"{head}: the design is a guess from the bounds, tried with normal and skewed laws within them. "
+            f"{row.method or 'No method'} covers in all of them. The worst is {worst_law.law}."
+        )
     return found
 
 
-def describe_bias(arrival: Arrival) -> str:
-    spread = f" and a spread of {arrival.sd_ratio:.2f} oracle SE" if arrival.sd_ratio > NEAR else ""
-    return f"{abs(arrival.bias):.2f} oracle SE of bias{spread}"
-
-
-def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
-    text = None if isinstance(row.source, OwnSteps) else better_design(row, case, arrival)
+def advice(row: PlanRow, case: Approach) -> str:
+    text = None if isinstance(row.source, OwnSteps) else better_design(row, case)
     if text is None and row.method is not None:
-        text = f"Use {with_length(row, arrival, case, row.method)}."
+        assert row.arrival is not None
+        text = f"Use {with_length(row, row.arrival, row.method)}."
     text = text or "No interval is recommended: ask more users, or take a larger epsilon."
     fewest = row.source.feasible(case)
     if row.n >= fewest:
@@ -355,68 +332,35 @@ def advice(row: PlanRow, arrival: Arrival, case: Approach) -> str:
     )
 
 
-def better_design(row: PlanRow, case: Approach, arrival: Arrival) -> str | None:
-    """Better steps and start for the recommended method, by the rule; None if the path's are as good."""
+def better_design(row: PlanRow, case: Approach) -> str | None:
+    """Steps and start by the rule, in the unit of the data; None if the path's are as good."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
-    cases = [replace(case, c=rule.c * factor, theta0=rule.theta0) for factor in FACTORS]
-    found = predict_arrivals(cases)
-    methods = [recommend_method(arrival, one) for arrival, one in zip(found, cases, strict=True)]
-    good = [one.c for one, method in zip(cases, methods, strict=True) if method is not None] or [rule.c]
-    low, high = min(good), max(good)
-    if row.method is not None and 0.99 * low <= case.c <= 1.01 * high:
+    if row.method is not None and 1 / GOOD <= case.c / rule.c <= GOOD:
         return None
-    with_it = found[0]
-    if methods[0] is None:
+    better = replace(case, c=rule.c, theta0=rule.theta0)
+    (arrival,) = predict_arrivals([better])
+    method = recommend_method(arrival, better)
+    steps = f"c = {rule.c:.2g}, theta0 = {rule.theta0:.2g}"
+    if method is None:
         return (
-            f"No steps are good at this n: with c = {rule.c:.3g} and theta0 = {rule.theta0:.3g} an average "
-            f"has {describe_bias(with_it)}. Ask more users, or take a larger epsilon."
+            f"No steps are good at this n ({steps}: {arrival.describe()}). Ask more users, or take a larger "
+            "epsilon."
         )
-    what = "steps and start" if f"{case.c:.2g}" != f"{rule.c:.2g}" else "start"
-    span = f"; c from {low:.2g} to {high:.2g} is good too" if low < high else ""
-    units, in_units = row.simulator.units, ""
-    if units is not None:
-        c, theta0 = rule.c / units.scale, units.back(rule.theta0)
-        in_units = f" (in the study's units c = {c:.2g}, theta0 = {theta0:.2g})"
-    average, use = with_it.coverage(row.level), with_length(row, with_it, cases[0], methods[0])
-    less = ", less than now" if average < arrival.coverage(row.level) else ""
     return (
-        f"Better {what} for {methods[0]}, in the unit of the data: c = {rule.c:.2g} "
-        f"({with_it.relaxation_times:.0f} relaxation times{span}), theta0 = {rule.theta0:.2g}{in_units}. "
-        f"With them use {use}. An interval around an average would then cover {average:.2f}{less}: it has "
-        f"{describe_bias(with_it)}."
+        f"Better for {method}, in the unit of the data: {steps}. With them use "
+        f"{with_length(row, arrival, method)}. An average would then have {arrival.describe()}, and an "
+        f"interval around it would cover {arrival.coverage(row.level):.2f}."
     )
 
 
-def describe_worst_law(row: PlanRow, worst_law: WorstLaw) -> str:
-    bias = (
-        "too few digits for its fit"
-        if math.isinf(worst_law.size)
-        else f"{abs(worst_law.bias):.2f} SE of bias in {worst_law.method}'s own root"
-    )
-    kept = ""
-    if row.method is not None:
-        assert isinstance(row.source, Guess) and row.case is not None
-        low, high = row.source.survives(row.case, worst_law.method)
-        kept = f", also where they are {low:.2g} to {high:.2g} times as wide"
-        if low == high:
-            kept = ", but not where they are half or twice as wide"
-    return (
-        f"the design is a guess from the bounds, tried with {worst_law.laws} laws within them. "
-        f"{row.method or 'No method'} covers in all of them{kept}. The worst is {worst_law.law} "
-        f"({worst_law.relaxation_times:.0f} relaxation times, {bias}). A pilot of 200 values says more."
-    )
-
-
-def with_length(row: PlanRow, arrival: Arrival, case: Approach, method: str) -> str:
-    """A method, its expected coverage and length: far from the limit TR's is that of its expected fit."""
+def with_length(row: PlanRow, arrival: Arrival, method: str) -> str:
+    """A method, and its coverage and length in the study. Far from the limit its length is another."""
     found, level = expected_interval(arrival, method), row.level
     if found is None:
         return method
-    length = found.length * 2 * constants.normal_quantile(0.5 + level / 2) * arrival.standard_error
-    if arrival.sd_ratio > NEAR:
-        length = own_fit(case, method, level).length if method == "TR" else math.nan
+    length = found.length * 2 * row.z * arrival.standard_error * row.slope
     facts = [f"coverage {found.coverage:.2f}"] if level == 0.9 else []
-    facts += [f"length {length * row.slope:.2g}"] if math.isfinite(length) else []
+    facts += [f"length {length:.2g}"] if arrival.sd_ratio <= NEAR else []
     return f"{method} ({', '.join(facts)})" if facts else method
 
 
@@ -429,7 +373,10 @@ def upwards(n: float) -> str:
 
 
 def arrival_cautions(study: Study) -> list[tuple[str, str]]:
-    """Verdict and line for every path with intervals that does not arrive, or whose values are too coarse."""
+    """Verdict and line for every path with intervals that does not arrive, or whose values are too coarse.
+
+    The verdict is that at the largest n at which it does not arrive, of the coordinate with the largest bias.
+    """
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:
         return []
@@ -437,29 +384,21 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
     for plan in plans:
         simulator, counts = plan.simulator, sorted({cell.n for cell in plan.cells})
         biased = not all(isinstance(cell.method, Regression) for cell in plan.cells)
-        lost = {
-            (n, k): arrival
+        lost = [
+            (n, abs(arrival.bias), place, arrival)
             for n, found in zip(counts, predict_simulators([(simulator, n) for n in counts]), strict=True)
-            for k, arrival in enumerate(found or ())
+            for place, arrival in enumerate(found or ())
             if arrival.refused and (biased or arrival.verdict != "steps_too_large")
-        }
+        ]
         if lost:
-            n = max(m for m, _ in lost)
-            place = max((k for m, k in lost if m == n), key=lambda k: abs(lost[n, k].bias))
-            worst, users = lost[n, place], dict[str, list[str]]()
-            for (m, k), arrival in lost.items():
-                if k == place:
-                    users.setdefault(arrival.verdict.replace("_", " "), []).append(f"{m:,}")
-            at = ", ".join(f"{verdict} at n = {', '.join(own)}" for verdict, own in users.items())
-            at += f". At n = {n:,}" if sum(map(len, users.values())) > 1 else ""
-            spread = f", spread {worst.sd_ratio:.2f} oracle SE" if worst.sd_ratio > NEAR else ""
+            n, _, place, arrival = max(lost, key=lambda each: each[:2])
+            verdict = arrival.verdict.replace("_", " ")
             line = (
-                f"{describe_simulator(simulator, approach(simulator, n, place))}: {at}: "
-                f"{worst.relaxation_times:,.1f} relaxation times, bias {worst.bias:+z.2f} oracle SE{spread}. "
-                f"The oracle's interval would cover {worst.coverage(level):.2f} at level {level:g} "
-                "(ldpflow plan says what to change)"
+                f"{describe_simulator(simulator, approach(simulator, n, place))}, n {n:,}: {verdict} for an "
+                f"average: {arrival.describe()}. The oracle's interval would cover "
+                f"{arrival.coverage(level):.2f} at level {level:g} (ldpflow plan says what to change)"
             )
-            lines.append((worst.verdict.replace("_", " "), line))
+            lines.append((verdict, line))
         for place in range(simulator.dimension):
             row = PlanRow(simulator, {}, counts[-1], level, place)
             lines += [("values too coarse", line) for line in coarse(row)]

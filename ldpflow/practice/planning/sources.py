@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate, pairwise, takewhile
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,11 +38,13 @@ from ldpflow.components.problems.column_law import (
     share_of_one_value,
 )
 from ldpflow.components.problems.laws import Law
-from ldpflow.components.problems.quantile import MixturePart, Quantile
+from ldpflow.components.problems.quantile import UNKNOWN, MixturePart, Quantile
 from ldpflow.components.problems.tables import DataColumn, read_column
 from ldpflow.components.problems.transform import Transform, forward, slope
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
+from ldpflow.numerics.counts import multinomial
+from ldpflow.numerics.streams import counter_keys
 from ldpflow.options import OF_A_PILOT, PlanOptions, list_of
 from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
 from ldpflow.practice.transcripts.reading import arrow_table
@@ -59,8 +61,6 @@ GAMMA = 0.51
 RESAMPLES = 200
 EQUAL_PARTS = 64  # of equal mass, for the bins of histograms
 BLOCKS = 20_000  # blocks of neighbouring values: columns with more values are resampled by block
-
-SURVEYED = tuple(2.0**k for k in range(-3, 4))  # scales of the laws that a guess is tried with
 
 SURE_BIAS = 0.5
 """Largest predicted bias, in standard errors, at which a pilot's steps are used with TR of degree 2."""
@@ -203,15 +203,11 @@ class OwnSteps(Source, ABC):
 class Pilot(OwnSteps):
     """A pilot's column, of a file or of a table in memory; ``given`` are the options of the plan."""
 
-    judged_by = f"number 190 of {RESAMPLES} resampled pilots, sorted from good to bad"
+    judged_by = f"number 190 of {RESAMPLES} resampled pilots (the best first)"
     share = 0.9
 
     given: PlanOptions
     transform: Transform = None
-
-    @property
-    def jitter(self) -> float | None:
-        return self.given.jitter
 
     @property
     def file(self) -> str | None:
@@ -248,7 +244,9 @@ class Pilot(OwnSteps):
 
     def problem(self, tau: float) -> Quantile:
         # Histograms need no density at the quantile.
-        check_level(self.read, self.jitter, tau, atoms=self.given.compare and bool(self.near_atoms(tau)))
+        check_level(
+            self.read, self.given.jitter, tau, atoms=self.given.compare and bool(self.near_atoms(tau))
+        )
         whole_file = not numbers_of(self.given.missing_value)
         return Quantile(
             tau=tau,
@@ -258,7 +256,7 @@ class Pilot(OwnSteps):
             column=self.read.name,
             count_column=self.given.count_column,
             missing=self.given.missing,  # type: ignore[arg-type]
-            jitter=self.jitter,
+            jitter=self.given.jitter,
             law_table=self.table.text(),
             transform=self.transform if isinstance(self.transform, str) else None,  # type: ignore[arg-type]
             edges=self.transform if isinstance(self.transform, tuple) else None,
@@ -267,7 +265,7 @@ class Pilot(OwnSteps):
     @cached_property
     def table(self) -> ColumnLaw:
         forward(self.transform, self.values, "transform")  # refused as an option of a plan
-        return law_of_column(self.read, self.jitter, self.transform)
+        return law_of_column(self.read, self.given.jitter, self.transform)
 
     @property
     def law(self) -> Law:
@@ -291,10 +289,10 @@ class Pilot(OwnSteps):
 
     @cached_property
     def values(self) -> Floats:
-        return jittered_values(self.read, self.jitter)
+        return jittered_values(self.read, self.given.jitter)
 
     def spacing(self, law: Law) -> float:
-        return law_of_column(self.read, self.jitter).spacing  # in the unit of the values on every scale
+        return law_of_column(self.read, self.given.jitter).spacing  # in the unit of the values on every scale
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
@@ -335,8 +333,8 @@ class Pilot(OwnSteps):
         *_, reach = share_of_one_value(self.read.values, tau)
         found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
         most = 0.0
-        if self.jitter is not None:
-            most = self.jitter * replace(self, transform=None).law.density_at_quantile(tau)
+        if self.given.jitter is not None:
+            most = self.given.jitter * replace(self, transform=None).law.density_at_quantile(tau)
         return [(gap, atom) for gap, atom in found if gap < reach and atom.share > most]
 
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
@@ -345,42 +343,35 @@ class Pilot(OwnSteps):
             return law
         values, counts = np.unique(self.read.values, return_counts=True)
         of_column = tuple(values.tolist()), tuple(counts.tolist())
-        return Law("records", table=Records(*of_column, jitter=self.jitter, transform=self.transform))
+        return Law("records", table=Records(*of_column, jitter=self.given.jitter, transform=self.transform))
 
     def atom_cautions(self, tau: float) -> list[str]:
-        """Warning about values that many records share, or how far jitter moves the quantile."""
-        near = self.near_atoms(tau)
-        if (w := self.jitter) is not None:
-            moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
-            most = f"by at most {w / 2:g}, in this pilot by {moved:.3g}"
-            cautions = [
-                f"jitter = {w:g} moves the {tau:g}-quantile {most}: intervals are about the moved one"
-            ]
-            if near:
-                shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
-                cautions.append(
-                    f"jitter = {w:g} is too narrow near the {tau:g}-quantile: it spreads the many records at "
-                    f"{shares} to a density above that of the plan's law. Intervals of sgd, cells and rounds "
-                    "may cover far less than the plan says"
-                )
-            return cautions
-        if not near:
-            return []
-        gap, nearest = min(near, key=lambda pair: pair[0])
+        """Warning about values that many records share, and how far jitter moves the quantile."""
+        near, w, found = self.near_atoms(tau), self.given.jitter, []
         shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
-        text = (
-            f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
-            f"{'is near' if gap else 'is'} such a value. It has no density. Rows of sgd, cells and rounds "
-            "are simulated on a smooth law, and their intervals may cover far less than the plan says. Rows "
-            "of histograms are simulated on the pilot's records: the outer interval ends at edges of bins"
-        )
-        if width := jitter_width(self.read, nearest.value):
-            text += (
-                f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}; the plan "
-                "says whether that is wide enough"
+        risk = "Intervals of sgd, cells and rounds may cover far less than the plan says"
+        if w is not None:
+            moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
+            found.append(
+                f"jitter = {w:g} moves the {tau:g}-quantile by at most {w / 2:g}, in this pilot by "
+                f"{moved:.3g}: intervals are about the moved one"
             )
-        text += '. ties = "keep" in the file of a design makes sweep draw the records themselves too'
-        return [text]
+        if near and w is not None:
+            found.append(
+                f"jitter = {w:g} is too narrow near the {tau:g}-quantile: it spreads the many records at "
+                f"{shares} to a density above that of the plan's law. {risk}"
+            )
+        elif near:
+            gap, nearest = min(near, key=lambda pair: pair[0])
+            text = (
+                f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
+                f"{'is near' if gap else 'is'} such a value, without a density. {risk}: they are simulated "
+                "on a smooth law, histograms on the pilot's records, whose outer intervals end at edges"
+            )
+            if width := jitter_width(self.read, nearest.value):
+                text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
+            found.append(text)
+        return found
 
 
 def codes_among(values: Floats) -> list[tuple[float, float]]:
@@ -405,9 +396,6 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
 
 def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
     """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
-    from ldpflow.numerics.counts import multinomial
-    from ldpflow.numerics.streams import counter_keys
-
     x = np.sort(values)
     blocks = np.array_split(x, min(len(x), BLOCKS))
     sizes = np.array([len(block) for block in blocks], dtype=np.float64)
@@ -433,18 +421,15 @@ def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
 
 
 class WorstLaw(NamedTuple):
-    """Method, number of laws tried, and the law that is worst for it.
+    """Method, and the law that is worst for it.
 
     ``size``: the larger of two ratios, relaxation times that the method needs over those of the run, and its
-    bias over the largest allowed. If it is at most 1, the method covers in all laws. ``bias`` is in its SE.
+    bias over the largest allowed. If it is at most 1, the method covers in all laws.
     """
 
     method: str
-    laws: int
     law: str
     size: float
-    relaxation_times: float
-    bias: float
 
 
 @dataclass(frozen=True)
@@ -501,13 +486,12 @@ class Guess(OwnSteps):
             found[f"{name} from the upper bound"] = law, True
         return found
 
-    def cases(self, case: Approach, factor: float = 1.0) -> dict[str, Approach]:
+    def cases(self, case: Approach) -> dict[str, Approach]:
         """The path under every law; in the place of a mirrored law the level and the start are mirrored."""
         theta0 = self.lower + self.upper - case.theta0
         mirror = replace(case, tau=mirrored(case.tau), theta0=theta0)
         return {
-            name: replace(mirror if upper else case, law=replace(law, scale=law.scale * factor))
-            for name, (law, upper) in self.laws().items()
+            name: replace(mirror if upper else case, law=law) for name, (law, upper) in self.laws().items()
         }
 
     def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
@@ -525,13 +509,13 @@ class Guess(OwnSteps):
     def feasible(self, case: Approach) -> float:
         return max(map(super().feasible, self.tried(case)))
 
-    def worst_for(self, case: Approach, method: str, factor: float = 1.0) -> WorstLaw:
-        cases = self.cases(case, factor)
+    def worst_for(self, case: Approach, method: str) -> WorstLaw:
+        cases = self.cases(case)
         found = []
         for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
-            k, fit = arrival.relaxation_times, own_fit(path, method)
-            size = max(FEWEST_TIMES[method] / k, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
-            found.append(WorstLaw(method, len(cases), name, size, k, fit.bias))
+            short, fit = FEWEST_TIMES[method] / arrival.relaxation_times, own_fit(path, method)
+            size = max(short, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
+            found.append(WorstLaw(method, name, size))
         return max(found, key=lambda worst_law: worst_law.size)
 
     def worst_law(self, case: Approach) -> WorstLaw:
@@ -545,15 +529,6 @@ class Guess(OwnSteps):
         assert case is not None
         found = self.worst_law(case)
         return found.method if found.size <= 1.0 else None
-
-    def survives(self, case: Approach, method: str) -> tuple[float, float]:
-        """Factors by which the laws may be narrower or wider while a method covers in all of them."""
-        fine = [self.worst_for(case, method, factor).size <= 1.0 for factor in SURVEYED]
-        middle = SURVEYED.index(1.0)
-        narrower = takewhile(fine.__getitem__, range(middle, -1, -1))
-        wider = takewhile(fine.__getitem__, range(middle, len(fine)))
-        kept = [1.0, *(SURVEYED[k] for k in (*narrower, *wider))]
-        return min(kept), max(kept)
 
 
 def mirrored(tau: float) -> float:
@@ -585,17 +560,9 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
             raise InputError("bounds", list(given.bounds), "two numbers")
         lower, upper = map(float, given.bounds)
         return Guess(lower, upper)
-    if given.missing not in (None, "drop"):
-        raise InputError("missing", given.missing, "drop, or nothing")
-    if given.transform not in (None, "log1p", "log", "sqrt"):
-        raise InputError("transform", given.transform, "log1p, log or sqrt")
-    edges = numbers_of(given.edges)
-    if given.edges is not None and given.transform is not None:
-        raise InputError("edges", list(edges), "nothing where `transform` is given")
-    if given.scale_guess is not None and (edges or given.transform):
-        raise InputError("scale_guess", given.scale_guess, "nothing where `transform` or `edges` is given")
-    if given.edges is not None and not (len(edges) > 1 and all(a < b for a, b in pairwise(edges))):
-        raise InputError("edges", list(edges), "two or more increasing numbers")
+    edges = None if given.edges is None else numbers_of(given.edges)
+    scale: Any = {"transform": given.transform, "edges": edges}
+    Quantile(law=UNKNOWN, **scale)  # refuses a scale that is none
     return Pilot(given, edges or given.transform)
 
 
