@@ -1,9 +1,9 @@
 """One chart: a quantity over a factor, with a line per series and a panel per combination of the others.
 
 A point has ``row`` and, if panels form a grid, ``column`` (each a rank and a label), ``series``, ``x`` and
-``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``part`` (one of several
-statistics of its series), ``ideal`` (the value that is right), ``shared`` (a line of theory of its panel) and
-lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with ``@`` are the
+``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``ideal`` (the value that is
+right), ``shared`` (a line of theory of its panel) and lines of theory of its series, named by
+:attr:`Layout.theory`. Fields that begin with ``@`` are the
 factors of its cell: a page filters by them. ``below`` is level less coverage, failures as misses, by which a
 page keeps the worst panels.
 
@@ -210,7 +210,6 @@ LABEL = (
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
-WIDTHS = (2.2, 1.1, 0.8)
 SIMULATED = "simulated"
 
 
@@ -234,14 +233,11 @@ class Layout:
     side, so that their error bars do not hide each other."""
     domain: tuple[float, float] | None = None
     """Ends of the vertical axis."""
-    from_zero: bool = False
     theory: Mapping[str, str] = field(default_factory=dict)
     """Fields of points that are lines of theory, ``bound`` (dashed) or ``limit`` (dotted), and their words
     in the legend."""
     ribbons: bool = False
     """Whether Monte Carlo intervals are bands along a line instead of bars."""
-    tips: Sequence[str] = ()
-    """Further fields that the pointer shows."""
     remark: str = ""
     """What can be read off the chart, for those who cannot see it."""
     left_out: str = ""
@@ -263,7 +259,6 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     known = {name for point in points for name in point}
     named = isinstance(points[0]["x"], str)  # no line joins laws
     base = alt.Chart()
-    by = alt.Detail([f"{name}:N" for name in ("series", "part") if name in known])
     title = y_title(points, layout.y)
 
     def up(name: str) -> alt.Y:
@@ -274,9 +269,9 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
 
     def line(name: str, kind: str) -> Any:
         """A line that knows what it is of, where dashes say that."""
-        channels = {key: look[key] for key in ("color", "strokeDash", "strokeWidth") if key in look}
-        width = alt.Undefined if "strokeWidth" in look else 1.6 if kind == SIMULATED else 1.2
-        drawn = layer(base.mark_line(clip=True, aria=False, strokeWidth=width), name, detail=by, **channels)
+        channels = {key: look[key] for key in ("color", "strokeDash")}
+        width = 1.6 if kind == SIMULATED else 1.2
+        drawn = layer(base.mark_line(clip=True, aria=False, strokeWidth=width), name, **channels)
         return drawn.transform_calculate(kind=f"'{kind}'") if layout.theory else drawn
 
     layers = []
@@ -287,7 +282,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         layers.append(base.mark_rule(strokeWidth=1.5, **RULE).encode(y=up("mean(ideal)")))
     ends = {"y2": "high:Q", "color": look["color"]}
     if layout.ribbons and "low" in known:
-        layers.append(layer(base.mark_area(opacity=0.2, clip=True, aria=False), "low", detail=by, **ends))
+        layers.append(layer(base.mark_area(opacity=0.2, clip=True, aria=False), "low", **ends))
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
     if "shared" in known:
@@ -510,8 +505,7 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
     if layout.domain is not None:
         return alt.Scale(domain=list(layout.domain), nice=False, zero=False), few
     if not layout.log_y:
-        look: dict[str, Any] = {"nice": True} if layout.from_zero else {"padding": 6}
-        return alt.Scale(zero=layout.from_zero, **look), few
+        return alt.Scale(zero=False, padding=6), few
     measured = [p[k] for p in points for k in ("y", "low", "high", "shared", "ideal") if p.get(k) is not None]
     theory = [p[k] for p in points for k in layout.theory if p.get(k) is not None]
     low, high = min(measured), max(measured)
@@ -558,42 +552,25 @@ def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:
 
 
 def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
-    """Channels of colour, shape, dash and width.
+    """Channels of colour and shape, which tell the series apart, and of dash.
 
-    Colours tell the series apart, shapes the series or their statistics, dashes theory from simulation or the
-    series of one family. A single series has colours for its statistics.
+    Dashes tell theory from simulation, or the series of one family.
     """
     names = [name for name, _ in layout.series]
-    parts = list(dict.fromkeys(point["part"] for point in points if "part" in point))
-    by_part = len(names) == 1 and len(parts) > 1
-    series = [(part, "") for part in parts] if by_part else layout.known or layout.series
-    drawn = series_looks(series)
-    keys = parts if by_part else names
+    drawn = series_looks(layout.known or layout.series)
+    key = alt.Legend(title=None) if len(names) > 1 else None
 
-    def channel(
-        of: Any, name: str, domain: Sequence[str], values: Sequence[Any], kind: str = "N", **legend: Any
-    ) -> Any:
-        key = alt.Legend(title=None, **legend) if len(domain) > 1 else None
-        order: dict[str, Any] = {"sort": None} if kind == "O" else {}
-        scale = alt.Scale(domain=list(domain), range=list(values))
-        return of(f"{name}:{kind}", scale=scale, legend=key, **order)
+    def channel(of: Any, values: Sequence[str]) -> Any:
+        return of("series:N", scale=alt.Scale(domain=names, range=values), legend=key)
 
-    shades = [drawn[key].color for key in keys]
-    if by_part or len(parts) < 2:
-        title = "part" if by_part else "series"
-        look = {"color": channel(alt.Color, title, keys, shades)}
-        look["shape"] = channel(alt.Shape, title, keys, [drawn[key].shape for key in keys])
-    else:
-        grey: dict[str, Any] = dict.fromkeys(("symbolFillColor", "symbolStrokeColor"), "#777777")
-        look = {"color": channel(alt.Color, "series", names, shades, symbolType="square")}
-        look["shape"] = channel(alt.Shape, "part", parts, SHAPES[: len(parts)], **grey)
-        look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS[: len(parts)], kind="O", **grey)
+    look = {"color": channel(alt.Color, [drawn[name].color for name in names])}
+    look["shape"] = channel(alt.Shape, [drawn[name].shape for name in names])
     if layout.theory:
         kinds: list[Any] = [SIMULATED, *layout.theory.values()]
-        key = alt.Legend(title=None, values=kinds, symbolType="stroke", symbolSize=300)
+        kind = alt.Legend(title=None, values=kinds, symbolType="stroke", symbolSize=300)
         scale = alt.Scale(domain=kinds, range=[[1, 0], *(OF_THEORY[name] for name in layout.theory)])
-        look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=key)
-    elif len(parts) < 2:
+        look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=kind)
+    else:
         # Backwards, since Vega merges legends of equal domains, and dashes cut the outlines of symbols.
         scale = alt.Scale(domain=names[::-1], range=[drawn[name].dash for name in names[::-1]])
         look["strokeDash"] = alt.StrokeDash("series:N", scale=scale, legend=None)
@@ -603,9 +580,9 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
 def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
     x = alt.Tooltip("x:N", title=layout.x) if named else alt.Tooltip("x:Q", title=layout.x, format=",")
     counts = [alt.Tooltip(f"{name}:Q", format=",") for name in ("replicates", "failures") if name in known]
-    numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
+    numbers = ("low", "high", "shared", *layout.theory)
     return [
-        *(alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known),
+        *(alt.Tooltip(f"{name}:N") for name in ("series", "panel") if name in known),
         *(x, alt.Tooltip("y:Q", title=layout.y)),
         *(alt.Tooltip(f"{name}:Q") for name in numbers if name in known),
         *counts,

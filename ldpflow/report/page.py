@@ -32,7 +32,7 @@ from ldpflow.report.answers import (
     pairs,
 )
 from ldpflow.report.charts import write_file
-from ldpflow.report.figures import CAPTIONS, last_risks
+from ldpflow.report.figures import CAPTIONS
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.progress import command_of, progress
 from ldpflow.report.results import Results, Row, distinct, measured
@@ -287,13 +287,14 @@ def draw_figures(results: Results) -> list[tuple[str, str, str, Any]]:
         axes["design-beta"] = "beta"
     if len(results.series) < MANY:
         del axes["choice"]
-    if not any(row["stat"] == "tail_exc" for row in last_risks(results)):
+    if not any(row["stat"] == "tail_exc" for row in results.followed):
         del axes["risk"]
     found = []
     for name, x in axes.items():
         try:
             figure = figures[name]
-            found.append((name, figure.heading, figure.caption, figure.chart(results, x)))
+            caption = f"{figure.caption} {figure.marks}"
+            found.append((name, figure.heading, caption, figure.chart(results, x)))
         except DamagedRun:
             raise
         except InputError:

@@ -35,17 +35,17 @@ from ldpflow.report.charts import (
 from ldpflow.report.figures import (
     CAPTIONS,
     CURVES,
+    ENDS,
     MEASURES,
     PAIRED,
     PLAIN,
     Asked,
     Curves,
     arrange,
+    at_end,
     curves_of,
     interval,
     measure,
-    rates,
-    risk,
     trajectory,
 )
 from ldpflow.report.results import Results, Row, distinct
@@ -251,7 +251,8 @@ def compare_with_published(results: Results) -> Any:
     """
     points: list[Row] = []
     ranks: dict[str, int] = {}
-    for row in (row for comparison in published_comparisons(results) for row in comparison.rows):
+    rows = [row for comparison in published_comparisons(results) for row in comparison.rows]
+    for row in rows:
         scale = row.printed if row.measure == "length" else 1.0
         vector = f", coordinate {row.coordinate}" if row.problem == "quantile_regression" else ""
         panel = f"{row.measure}, τ = {row.tau:g}{vector}"
@@ -263,7 +264,7 @@ def compare_with_published(results: Results) -> Any:
             ("this run", row.ours, row.ours_se),
             ("published", row.printed, printed_se),
         ):
-            point = place | {"panel": f"{panel}, {row.method}", "series": series, "x": row.n, "z": row.z}
+            point = place | {"panel": f"{panel}, {row.method}", "series": series, "x": row.n}
             points.append(point | {"y": value / scale} | interval(value / scale, se / scale, log=False))
     if not points:
         raise InputError("figure", "paper", "a run that has cells of a published study")
@@ -273,8 +274,7 @@ def compare_with_published(results: Results) -> Any:
         "coverage, or length / published length",
         [("this run", "BB"), ("published", "oracle")],
         ranked=True,
-        tips=("z",),
-        remark=f"Largest |z| {max(abs(point['z']) for point in points):.2f}.",
+        remark=f"Largest |z| {max(abs(row.z) for row in rows):.2f}.",
     )
     return draw(points, layout)
 
@@ -410,8 +410,8 @@ def along_a_path(name: str, curves: Curves) -> Figure:
 
 DRAWN: dict[str, Callable[..., Any]] = {
     **{name: partial(measure, name=name) for name in MEASURES},
-    **{"choice": choice, "explanation": explanation, "zip": zip_plot},
-    **{"paper": compare_with_published, "rates": rates, "risk": risk},
+    **{name: partial(at_end, name=name) for name in ENDS},
+    **{"choice": choice, "explanation": explanation, "zip": zip_plot, "paper": compare_with_published},
 }
 __all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
 FIGURES: dict[str, Figure] = {
