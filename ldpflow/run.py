@@ -414,7 +414,6 @@ class Run:
         height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
-        subtitle: bool = True,
     ) -> ChartType:
         """Draw a figure. No cell is left out, or the chart's subtitle says which.
 
@@ -437,9 +436,7 @@ class Run:
         baseline : str, optional
             Method that the paired figures compare with. Default: chosen by the results.
         title : str, optional
-            In the place of the figure's own.
-        subtitle : bool
-            Whether to draw the lines below the title: constants, the marks, ``where``, and what is left out.
+            In the place of the figure's own. Below are constants, the marks, ``where`` and what is left out.
 
         Returns
         -------
@@ -470,8 +467,8 @@ class Run:
         from ldpflow.report.charts import draw_offline, entitle, resize
 
         results = results.with_baseline(baseline)
-        chart = figures[figure].chart(results, x, where or "", rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where, width, subtitle), width, height))
+        chart = figures[figure].chart(results, x, rows=rows, cols=cols, color=color)
+        return draw_offline(resize(entitle(chart, title, where, width), width, height))
 
     def report(
         self,

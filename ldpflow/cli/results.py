@@ -527,7 +527,6 @@ def plot(
     height: Annotated[str | None, flag("Of the whole figure.", "X")] = None,
     baseline: Baseline = None,
     title: Annotated[str | None, flag("In the place of the figure's own title.", "TEXT")] = None,
-    no_subtitle: Annotated[bool, flag("No lines below the title.", name="--no-subtitle")] = False,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
@@ -547,7 +546,6 @@ def plot(
     named: Any = figure  # which plot checks
     chart = open_run(run).plot(
         named, x, where, **places, width=width, height=height, baseline=baseline, title=title,
-        subtitle=not no_subtitle,
     )  # fmt: skip
     save(chart, output)
     if width and (high := drawn_size(chart)["height"] / UNITS["mm"]) > 200:

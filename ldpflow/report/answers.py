@@ -125,16 +125,16 @@ def findings(results: Results) -> Findings:
     return Findings(sentences, cells)
 
 
-def count_bounded(results: Results) -> tuple[int, int]:
-    """Followed means that are above a proved bound, and all that have one."""
+def bounds_in_words(results: Results) -> str:
+    """How many followed means are above their proved bound; nothing if none has a bound."""
     bounded = [r for r in results.followed if r["theory_bound"] is not None and r["mean"] is not None]
-    return sum(r["mean"] > r["theory_bound"] for r in bounded), len(bounded)
+    above = sum(r["mean"] > r["theory_bound"] for r in bounded)
+    return f"{above or 'None'} of {len(bounded):,} means lie above their proved bound." if bounded else ""
 
 
 def followed_findings(results: Results) -> list[str]:
-    """Sentences on followed paths: whether proved bounds hold, which statistic is smallest and where."""
-    above, bounded = count_bounded(results)
-    found = [f"{above or 'None'} of {bounded:,} means lie above their proved bound."] if bounded else []
+    """Sentences on followed paths: whether proved bounds hold, and where a statistic is smallest."""
+    found = list(filter(None, [bounds_in_words(results)]))
     ends = [row for row in last_rows(results.followed) if row["mean"] is not None]
     for name in ("distance", "excess-loss", "loss", "gradient-norm"):
         curves = CURVES[name]
@@ -149,10 +149,6 @@ def followed_findings(results: Results) -> list[str]:
     ]
     text = with_error(own[-1]["mean"], own[-1]["mcse"])
     found.append(f"Smallest {curves.axis} at the end: {text} ({'; '.join(filter(None, words))}).")
-    if len({row["stat"] for row in own}) > 1:
-        smallest = {row["path"]: curves.statistics[row["stat"]] for row in own}
-        shares = [f"the {stat} in {count:,}" for stat, count in Counter(smallest.values()).most_common()]
-        found.append(f"Smallest within a path, of {len(smallest):,} paths: {join(shares)}.")
     return found
 
 
@@ -179,7 +175,13 @@ def main_cause(results: Results, rows: Sequence[Row]) -> str:
     return f"{'' if count == len(rows) else 'mostly '}{CAUSES.get(cause, cause or 'not explained')}"
 
 
-def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, str]]:
+GLANCE = (
+    "method", "cells", "coverage, failures as misses", "holds its level*", UNDECIDED, FAILS, "recommended",
+    "mean length / oracle", "failed",
+)  # fmt: skip
+
+
+def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[list[str]]:
     """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
     best = [setting.best.row["series"] for setting in settings if setting.best is not None]
     found = []
@@ -188,17 +190,10 @@ def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str,
         states = [judge(row) for row in rows]
         lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
         failed, total = (sum(row[name] for row in rows) for name in ("failures", "replicates"))
-        found.append(
-            {
-                "series": series,
-                "cells": str(len(rows)),
-                "coverage": span([row[COVERAGE] for row in rows], 3),
-                **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
-                "recommended": str(best.count(series)),
-                "length": span([length for length in lengths if length is not None], 2),
-                "failures": f"{failed:,} ({failed / total:.1%})" if failed else "0",
-            }
-        )
+        texts = [series, str(len(rows)), span([row[COVERAGE] for row in rows], 3)]
+        texts += [str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)]
+        texts += [str(best.count(series)), span([length for length in lengths if length is not None], 2)]
+        found.append([*texts, f"{failed:,} ({failed / total:.1%})" if failed else "0"])
     return found
 
 
@@ -316,7 +311,6 @@ def followed_table(results: Results) -> dict[str, Any]:
     place = {stat: i for i, stat in enumerate(meanings)}
     ends = last_rows(results.followed)
     ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
-    above, bounded = count_bounded(results)
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
     columns: dict[str, Text] = {
         "n": text_of("n"),
@@ -332,8 +326,7 @@ def followed_table(results: Results) -> dict[str, Any]:
         "diverged": counted("failures"),
     }
     return tabulate(results, names, columns, ends, MAX_TABLE_ROWS) | {
-        "bounded": f"{bounded:,}" if bounded else "",
-        "above": f"{above:,}" if above else "",
+        "bounds": bounds_in_words(results),
         "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
         "meaning": [(stat, meanings[stat]) for stat in stats],
     }

@@ -125,9 +125,7 @@ def style_chart(
     )
 
 
-def entitle(
-    chart: Any, title: str | None, where: str | None, width: float | str | None = None, subtitle: bool = True
-) -> Any:
+def entitle(chart: Any, title: str | None, where: str | None, width: float | str | None = None) -> Any:
     """The chart with what a reader needs who has it alone: what is left out, the marks, its condition."""
     if title is not None:
         chart.title.text = title
@@ -137,8 +135,7 @@ def entitle(
     if (pixels := parse_length("width", width)) is not None:
         letters = min(letters, max(int(pixels / LETTER), 12))
     notes = (chart.usermeta.get("left_out", ""), chart.usermeta.get("marks", ""), condition)
-    if subtitle:
-        chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
+    chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
     return chart
 
 
@@ -382,19 +379,11 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
             continue
         most = 1 if name == "height" or wrapped is alt.Undefined else int(wrapped)
         if not fit(chart, panel, name, wanted, most):
-            limit, unit = LEAST[name], UNITS["mm"]
-            panel[name] = limit
-            tenths = math.ceil(10 * max(drawn_size(chart)[name], wanted) / unit)
-            while not fit(chart, panel, name, tenths / 10 * unit, most):
-                tenths += 1 + tenths // 100
-            allowed = f"at least {tenths / 10:.1f}mm, so that each of its panels has {limit / unit:.0f} mm"
-            hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less."
-            if not str(given).strip()[-1].isalpha():
-                hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
+            allowed = f"more, so that each of its panels has {LEAST[name] / UNITS['mm']:.0f} mm"
+            hint = f"It is {wanted / UNITS['mm']:.1f} mm. Other `rows` and `cols`, or a condition, need less."
             raise InputError(name, given, allowed, hint)
-        if name == "width":
-            if fit_texts(chart, panel):
-                fit(chart, panel, name, wanted, most)
+        if name == "width" and fit_texts(chart, panel):
+            fit(chart, panel, name, wanted, most)
         if height is None:
             panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
     return chart

@@ -239,7 +239,7 @@ def usable_x(results: Results, x: str) -> None:
         raise InputError("x", x, f"one of {', '.join(known)}", closest(x, known))
 
 
-def describe_left_out(rows: Sequence[Row], x: str, column: str = "method") -> str:
+def describe_left_out(rows: Sequence[Row], x: str, column: str) -> str:
     """A sentence on the cells that have no place in a figure; empty where all have."""
     drawn = {row["method"] for row in rows if row.get(x) is not None}
     names = sorted({row["method"] for row in rows} - drawn)

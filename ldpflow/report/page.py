@@ -22,6 +22,7 @@ from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report.answers import (
+    GLANCE,
     cell_table,
     choices,
     diagnostics,
@@ -72,7 +73,7 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         progress=progress(results.store, results.sessions, results.table, lambda: results.trajectories, live),
         facts=facts(results),
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
-        glance=glance(results, settings),
+        glance=(GLANCE, glance(results, settings)) if results.rows else None,
         choices=choices(results, settings),
         enough=enough_in_words(results.values("level")),
         tolerance=f"{100 * TOLERANCE:g}",

@@ -373,8 +373,8 @@ class Figure(NamedTuple):
     dashes: str = ""
     """What a line of theory is, where points have one."""
 
-    def chart(self, results: Results, x: str = "n", where: str = "", **names: Any) -> Any:
-        """Draw it by ``rows``, ``cols`` and ``color``, all factors; ``where``: condition of the results."""
+    def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
+        """Draw it by ``rows``, ``cols`` and ``color``, all factors."""
         takes = signature(self.draw).parameters
         given: dict[str, Any] = {"x": x} if "x" in takes else {}
         if "asked" in takes:
@@ -384,18 +384,16 @@ class Figure(NamedTuple):
                 raise InputError(field, value, f"nothing for the figure: {self.heading}")
         chart = self.draw(results, **given)
         dashes = self.dashes if self.dashes and any("shared" in p for p in chart.data.values) else ""
-        chart.usermeta["marks"] = f"{constants(results, where)}. {dashes}{self.marks}"
+        chart.usermeta["marks"] = f"{constants(results)}. {dashes}{self.marks}"
         return chart
 
 
-def constants(results: Results, where: str = "") -> str:
+def constants(results: Results) -> str:
     """The number of replicates, and what a reader asks for first of the settings that do not vary."""
     rows = [*results.rows, *results.followed]
     found = []
-    # Those that a condition sets are in it.
-    named = {part.partition("==")[0].strip() for part in where.split(" and ") if " or " not in where}
     for name in ("level", "epsilon", "mu", "law", "tau", "n"):
-        values = {row[name] for row in rows if name in row and name not in named}
+        values = {row[name] for row in rows if name in row}
         found += [results.names.value(name, value) for value in values if len(values) == 1 and value]
     counts = distinct(rows, "replicates")
     found.append(f"{' to '.join(dict.fromkeys(f'{end:,}' for end in (counts[0], counts[-1])))} replicates")

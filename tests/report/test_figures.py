@@ -264,7 +264,7 @@ def test_a_report_without_intervals(
     shell = re.sub(r"<script.*?</script>", "", file.read_text(), flags=re.S)
     for said in (
         "8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path", "mu-GDP (local)",
-        "Distance to the optimum", "Excess loss", "All 64 means that theory bounds", "last_exc",
+        "Distance to the optimum", "Excess loss", "last_exc",
         'Excess loss</h2><div class="notes"><p>Our words.</p>',
         "None of 64 means lie above their proved bound.", "Smallest squared distance to θ* at the end: ",
     ):  # fmt: skip
