@@ -228,8 +228,6 @@ class Layout:
     ranked: bool = False
     """While the values of x are few they stand at equal distances, and the series of each value side by
     side, so that their error bars do not hide each other."""
-    domain: tuple[float, float] | None = None
-    """Ends of the vertical axis."""
     theory: Mapping[str, str] = field(default_factory=dict)
     """Fields of points that are lines of theory, ``bound`` (dashed) or ``limit`` (dotted), and their words
     in the legend."""
@@ -283,15 +281,8 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
     if "shared" in known:
-        if not named and len({point["x"] for point in points}) > 1:
-            layers.append(layer(base.mark_line(strokeWidth=1.5, clip=True, **RULE), "shared"))
         tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
-        ticks = layer(tick, "shared")
-        if not named:  # a panel with a single value of x has no line
-            groups = [name for name in ("row", "column") if name in known]
-            ticks = ticks.transform_joinaggregate(groupby=groups, places="distinct(x)")
-            ticks = ticks.transform_filter("datum.places == 1")
-        layers.append(ticks)
+        layers.append(layer(tick, "shared"))
     if not layout.ribbons:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50
@@ -472,15 +463,10 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         name = "place"
     else:
         log = layout.log_x and axis[0] > 0
-        if log:
-            pad = max((axis[-1] / axis[0]) ** 0.04, 1.05)
-            domain = [axis[0] / pad, axis[-1] * pad]
-        else:
-            pad = 0.05 * (axis[-1] - axis[0]) or 0.1
-            domain = [axis[0] - pad, axis[-1] + pad]
         values = axis if len(axis) <= MAX_LABELLED else log_marks(axis[0], axis[-1]) if log else []
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
-        scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
+        kind: dict[str, Any] = {"type": "log"} if log else {"zero": False}
+        scale = alt.Scale(**kind, padding=14, nice=False)
         name = "x"
     look = alt.Axis(
         grid=name == "place", labelOverlap=name != "place" and "parity", labelFlush=False, **marks
@@ -491,10 +477,8 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
 def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis]:
     """Scale and axis of y. Theory may be far away: two decades of it are enough."""
     few = alt.Axis(tickCount=6, labelExpr=LABEL, labelOverlap=True)
-    if layout.domain is not None:
-        return alt.Scale(domain=list(layout.domain), nice=False, zero=False), few
     if not layout.log_y:
-        return alt.Scale(zero=False, padding=6), few
+        return alt.Scale(zero=False, nice=False, padding=8), few
     measured = [p[k] for p in points for k in ("y", "low", "high", "shared", "ideal") if p.get(k) is not None]
     theory = [p[k] for p in points for k in layout.theory if p.get(k) is not None]
     low, high = min(measured), max(measured)
@@ -581,11 +565,9 @@ def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
 def in_words(points: Sequence[Row], layout: Layout) -> str:
     """The chart for those who cannot see it."""
     at, up = ([point[name] for point in points] for name in ("x", "y"))
-    shown = [label for _, label in sorted({point["row"] for point in points})]
-    across = len({point.get("column") for point in points})
+    shown = [*dict.fromkeys(point["panel"] for point in points)]
     names = [name for name, _ in layout.series]
-    grid = f" by {across} columns" if across > 1 else ""
-    count = f"{len(shown)} rows{grid} of panels ({'; '.join(shown[:12])})" if shown[1:] else f"1 row{grid}"
+    count = f"{len(shown)} panel{'s' * (len(shown) > 1)}: {'; '.join(shown[:12])}"
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "
     text += f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
     return f"{text} {layout.remark}" if layout.remark else text

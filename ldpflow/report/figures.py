@@ -61,9 +61,6 @@ class Asked(NamedTuple):
         return cls(**found)
 
 
-PLAIN = Asked()
-
-
 def arrange(
     results: Results, rows: Sequence[Row], factors: Sequence[str], asked: Asked
 ) -> Callable[[Row], Row]:
@@ -162,7 +159,7 @@ CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
 """Heading and caption of the figures by name."""
 
 
-def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
+def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
     """A measure of the cells over a factor; over a setting of methods (beta, B) lines are the n."""
     usable_x(results, x)
     what = MEASURES[name]
@@ -175,7 +172,9 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         line = labels(rows, results.names, [name for name in results.method_settings if name != x])
         one = len({row["method"] for row in rows}) == 1
         rows = [row | {"series": line(row).partition(", ")[2] if one else line(row)} for row in rows]
-    if renamed := own or name == "protocols":
+    elif name == "bias":
+        rows = one_per_estimate(rows, x)
+    if renamed := own or name in ("protocols", "bias"):
         rank_series(rows, results.method_settings)
     varying = [*results.varying(without=(x,)), "series"]
     placed = (*asked.rows, *asked.cols)
@@ -202,11 +201,9 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
-    axis, domain = what.axis.replace("unit of θ", results.unit), None
-    if name == "coverage":
-        low = min(min(point["low"], point["band_low"]) for point in points)
-        domain = max(low - 0.02, 0.0), 1.0
-        axis += ", failures as misses" if any(point["failures"] for point in points) else ""
+    axis = what.axis.replace("unit of θ", results.unit)
+    if name == "coverage" and any(point["failures"] for point in points):
+        axis += ", failures as misses"
     layout = Layout(
         CAPTIONS[name]["heading"],
         results.names[x].axis,
@@ -216,7 +213,6 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked or len({point["x"] for point in points}) == 1,
-        domain=domain,
         left_out=absent,
     )
     return draw(points, layout)
@@ -247,6 +243,21 @@ def describe_left_out(rows: Sequence[Row], x: str, column: str) -> str:
     undefined = sum(row["method"] in drawn and row.get(column) is None for row in rows)
     found += [f"{undefined:,} of {len(rows):,} cells, whose value is not defined"] if undefined else []
     return f"Left out: {'; '.join(found)}." if found else ""
+
+
+def one_per_estimate(rows: Sequence[Row], x: str) -> list[Row]:
+    """The methods that have the same estimates (the average) in all cells, as one series."""
+    cells: dict[str, list[tuple[Any, ...]]] = {}
+    for row in rows:
+        names = ("path", "level", "coordinate", x, "bias", "empirical_se")
+        cells.setdefault(row["series"], []).append(tuple(row[name] for name in names))
+    shared: dict[tuple[Any, ...], list[str]] = {}
+    for series, found in cells.items():
+        shared.setdefault(tuple(sorted(found)), []).append(series)
+    words = {
+        same[0]: "; ".join(same) if len(same) < len(cells) else "all methods" for same in shared.values()
+    }
+    return [row | {"series": words[row["series"]]} for row in rows if row["series"] in words]
 
 
 OF_PROTOCOLS = (
@@ -337,7 +348,7 @@ def curves_of(results: Results) -> dict[str, Curves]:
     return CURVES | own
 
 
-def trajectory(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
+def trajectory(results: Results, x: str, name: str, asked: Asked) -> Any:
     """Statistics of the paths against ``x``: n or step; where n does not move, ``n`` means the step."""
     curves = curves_of(results)[name]
     if x not in ("n", "step"):
@@ -433,7 +444,7 @@ def end_rows(results: Results, statistics: Sequence[str]) -> list[Row]:
     return list({(row["path"], row["n"]): row for row in at_ends}.values())
 
 
-def at_end(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
+def at_end(results: Results, x: str, name: str, asked: Asked) -> Any:
     """A statistic at the end of the paths against a setting of problem or algorithm, or n if it varies.
 
     Both axes are logarithmic, so that a rate is a straight line. A path without the setting (a baseline

@@ -95,21 +95,21 @@ function fit(spec, width) {
   const able = Math.max(1, Math.floor((width - 30) / wide));
   fitted.config.legend = { ...fitted.config.legend, columns: Math.min(able, width < 560 ? 2 : 6), labelLimit: width - 80 };
   if (width < 560 || labels.length > able) fitted.config.legend.layout = { top: { direction: "vertical" } };
-  const heights = fitted.data.values.flatMap((row) => ["y", "low", "high", "shared", "band_low"].map((name) => row[name])).filter(Number.isFinite);
+  const heights = fitted.data.values.flatMap((row) => ["y", "low", "high", "shared"].map((name) => row[name])).filter(Number.isFinite);
   for (const [channel, { field, legend, scale, axis }] of encodings) { // legends and axes of what is shown
     const present = new Set(fitted.data.values.map((row) => row[field]));
     const names = scale?.domain?.filter?.((name) => present.has(name)) ?? [];
     if (legend && !legend.values && names.length) legend.values = names;
-    if (!chosen.size || !scale?.domain) continue;
-    if (field === "place" || field === "x") {
-      const at = [...present].map((x) => (field === "place" ? Math.round(x) : x)).sort((a, b) => a - b);
-      const pad = scale.type === "log" ? Math.max((at.at(-1) / at[0]) ** 0.06, 1.05) : 0;
-      const space = field === "place" ? 0.5 : 0.06 * (at.at(-1) - at[0]) || 0.1;
-      if (axis?.values) axis.values = field === "place" ? [...new Set(at)].flatMap((x) => [x - 0.5, x]) : axis.values.filter((x) => present.has(x));
-      scale.domain = pad ? [at[0] / pad, at.at(-1) * pad] : [at[0] - space, at.at(-1) + space];
-    } else if (channel === "y" && heights.length) {
+    if (!chosen.size) continue;
+    if (field === "place") {
+      const at = [...new Set([...present].map(Math.round))].sort((a, b) => a - b);
+      scale.domain = [at[0] - 0.5, at.at(-1) + 0.5];
+      if (axis?.values) axis.values = at.flatMap((x) => [x - 0.5, x]);
+    } else if (field === "x") {
+      if (axis?.values) axis.values = axis.values.filter((x) => present.has(x));
+    } else if (channel === "y" && scale?.domain && heights.length) {
       const ends = [Math.min(...heights), Math.max(...heights)];
-      scale.domain = scale.type === "log" ? [ends[0] / 1.25, ends[1] * 1.25] : [Math.max(ends[0] - 0.02, 0), scale.domain[1]];
+      scale.domain = [ends[0] / 1.25, ends[1] * 1.25];
       const marks = axis?.values?.filter((value) => value >= scale.domain[0] && value <= scale.domain[1]) ?? [];
       if (axis?.values) Object.assign(axis, marks.length > 2 ? { values: marks } : { values: undefined, tickCount: 4 });
     }

@@ -123,19 +123,6 @@ def picker(results: Results) -> list[dict[str, Any]]:
     return [factor for factor in found if len(factor["values"]) > 1]
 
 
-def load_template(name: str) -> jinja2.Template:
-    """A template of this package; it escapes what it is given."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ldpflow.report", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.globals |= {"measured": measured, "short": short, "round_text": round_text}
-    return environment.get_template(name)
-
-
 def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, **values: Any) -> str:
     """A page with its styles, scripts and figures (id, heading, caption, chart)."""
     sections, specs = [], {}
@@ -146,8 +133,16 @@ def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, 
         sections.append(section | {"tall": TALL.get(name, LOW) if "facet" in spec else 0})
     bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
     text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # nothing in it ends a script
-    return load_template(template).render(
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ldpflow.report", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template(template).render(
         **values,
+        **{"measured": measured, "short": short, "round_text": round_text},
         sections=sections,
         specs=Markup(text),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),

@@ -38,7 +38,6 @@ from ldpflow.report.figures import (
     ENDS,
     MEASURES,
     PAIRED,
-    PLAIN,
     Asked,
     Curves,
     arrange,
@@ -75,7 +74,7 @@ def parts_of(row: Row) -> dict[str, float]:
     return found
 
 
-def explanation(results: Results, asked: Asked = PLAIN) -> Any:
+def explanation(results: Results, asked: Asked) -> Any:
     """A stacked bar for each cell: the terms of coverage less level, and their sum with its error."""
     points: list[Row] = []
     if asked.color:
@@ -281,11 +280,11 @@ def compare_with_published(results: Results) -> Any:
 
 # Coverage against length, the choice between methods
 
-FILLS = {"recommended": 1.0, HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
-"""How full the symbol of a method is: by its state in a setting. That of the recommended one is larger."""
+FILLS = {HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
+"""How full the symbol of a method is, by its state in a setting."""
 
 
-def choice(results: Results, asked: Asked = PLAIN) -> Any:
+def choice(results: Results, asked: Asked) -> Any:
     """Coverage against length of all methods, a panel per setting; the recommended one has its name."""
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
@@ -304,10 +303,9 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             point |= {"coverage": entry.coverage, "level": row["level"]}
             point |= {end: row[f"{COVERAGE}_{end}"] for end in ("low", "high")}
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
-            point["label"] = row["series"] if entry is setting.best else ""
-            point["kind"] = "recommended" if entry is setting.best else entry.state
-            point |= {"full": FILLS[point["kind"]], "size": 150 if entry is setting.best else 80}
-            points.append(point)
+            best = entry is setting.best
+            point |= {"kind": "recommended" if best else entry.state, "label": row["series"] if best else ""}
+            points.append(point | {"full": FILLS[entry.state]})
     undefined = len(results.rows) - len(points)
     drawn = series_looks([*results.series.items()])
     key = alt.Legend(title=None)
@@ -315,8 +313,7 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     shapes = named_scale({name: look.shape for name, look in drawn.items()})
     colour = alt.Stroke("method:N", scale=shades, legend=key)
     symbol = alt.Fill("method:N", scale=shades, legend=key), alt.Shape("method:N", scale=shapes, legend=key)
-    lowest = min(point[name] for point in points for name in ("low", "level"))
-    scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
+    scale = alt.Scale(zero=False, nice=False, padding=8)
     words = "coverage, failures as misses"
     heading = y_title(points, words)
     y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
@@ -333,15 +330,8 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
         base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", scale=scale, title=heading)),
         bars.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         bars.encode(x=alt.X("short:Q", scale=across), x2="long:Q", y=y),
-        # An empty symbol has no bars within.
-        base.mark_point(opacity=1, fill="#ffffff", strokeWidth=0).encode(
-            x=x, y=y, shape=symbol[1], size=alt.Size("size:Q", scale=None)
-        ),
-        base.mark_point(opacity=1, strokeWidth=1.2).encode(
-            *(x, y, colour, *symbol),
-            fillOpacity=alt.FillOpacity("full:Q", scale=None),
-            size=alt.Size("size:Q", scale=None),
-            tooltip=tips,
+        base.mark_point(opacity=1, strokeWidth=1.2, size=80).encode(
+            *(x, y, colour, *symbol), fillOpacity=alt.FillOpacity("full:Q", scale=None), tooltip=tips
         ),
         base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
     ]

@@ -22,7 +22,7 @@ from ldpflow.report import charts
 from ldpflow.report.answers import findings, followed_table
 from ldpflow.report.charts import FORMATS
 from ldpflow.report.export import export_duckdb
-from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows, measure
+from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows
 from ldpflow.report.page import draw_figures
 from ldpflow.report.pictures import FIGURES, intervals
 from ldpflow.report.results import Results
@@ -113,6 +113,13 @@ def test_what_cannot_be_drawn_is_refused(
 ) -> None:
     with pytest.raises(InputError, match=said):
         FIGURES[figure].chart(request.getfixturevalue(runs), **asked)
+
+
+def test_bias_of_methods_that_share_an_estimate_is_drawn_once(results: Results) -> None:
+    assert {row["series"] for row in values(FIGURES["bias"].chart(results).to_dict())} == {"all methods"}
+    rows = [row | ({"bias": 1.0} if row["method"] == "SN" else {}) for row in results.rows]
+    one = FIGURES["bias"].chart(dataclasses.replace(results, rows=rows)).to_dict()
+    assert {row["series"] for row in values(one)} == {"BB, β = 0.6; BB, β = 0.75; BM; oracle", "SN"}
 
 
 def test_zip_intervals_agree_with_the_coverage(results: Results) -> None:
@@ -328,7 +335,7 @@ def test_the_report_has_the_figure_of_protocols_and_other_runs_do_not(protocols:
     assert len({row["panel"] for row in data}) == 4 and len(data) == len(default_rows(protocols))
     rows = [{**row, "protocol": None} for row in protocols.rows]
     with pytest.raises(InputError, match="protocol"):
-        measure(dataclasses.replace(protocols, rows=rows), "n", "protocols")
+        FIGURES["protocols"].chart(dataclasses.replace(protocols, rows=rows))
 
 
 @pytest.mark.parametrize("figure", ["length", "relative-length", "length-ratio", "choice"])
@@ -351,25 +358,16 @@ def test_lengths_of_zero_are_left_out_of_logarithmic_axes(results: Results, figu
 
 
 def test_values_at_equal_distances_are_categories(results: Results) -> None:
-    """Labels stand between lines at halves, and a single n shows the oracle's length by a dash."""
+    """Labels stand between lines at halves. The oracle's length is a dash, and named where it is drawn."""
     spec = FIGURES["coverage"].chart(results).to_dict()
     (axis,) = {json.dumps(x["axis"]) for x in (e["encoding"].get("x") for e in spec["spec"]["layer"]) if x}
     assert json.loads(axis)["values"] == [0, 0.5, 1] and '["100", "1000"]' in json.loads(axis)["labelExpr"]
     assert not json.loads(axis)["labelOverlap"], "a name is never left out"
-    layers = FIGURES["length"].chart(results).to_dict()["spec"]["layer"]
-    shared = [layer["mark"] for layer in layers if layer["encoding"]["y"].get("field") == "shared"]
-    assert [mark["type"] for mark in shared] == ["line", "tick"] and shared[1]["orient"] == "horizontal"
-
-
-def test_the_oracles_length_is_a_dash_at_a_single_n_alone_and_named_where_drawn(results: Results) -> None:
-    """A panel with several n has the line."""
-    single = dataclasses.replace(results, rows=[row for row in results.rows if row["n"] == 100])
-    drawn = []
-    for found, x in ((results, "n"), (single, "n"), (results, "beta")):
-        chart = FIGURES["length"].chart(found, x=x)
+    for x in ("n", "beta"):
+        chart = FIGURES["length"].chart(results, x=x)
         assert ("Grey dashes: the oracle" in chart.usermeta["marks"]) == (x == "n")
-        drawn.append(vl_convert.vegalite_to_svg(chart.to_json()).count('aria-roledescription="tick"'))
-    assert drawn[0] == drawn[2] == 0 < drawn[1]
+        drawn = vl_convert.vegalite_to_svg(chart.to_json())
+        assert ('aria-roledescription="tick"' in drawn) == (x == "n")
 
 
 @pytest.mark.parametrize("factor", [0.1, 10.0])
