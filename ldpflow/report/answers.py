@@ -343,11 +343,8 @@ def tabulate(
     }
 
 
-LOOKED = (
-    "coverage_all_n", "coverage_at_stop", "coverage_all_coordinates_failures_as_misses", "joint_coverage",
-    "joint_size_mean",
-)  # fmt: skip
-"""Measures of looks before the end and of all coordinates at once, shown where a run has them."""
+LOOKED = ("coverage_all_n", "coverage_at_stop", "joint_coverage", "joint_size_mean")
+"""Measures of looks before the end and of joint regions, shown where a run has them."""
 
 
 def diagnostics(results: Results) -> list[Summary]:

@@ -287,7 +287,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50
     dots = base.mark_point(filled=True, size=size, opacity=1, clip=layout.ribbons, aria=False).encode(
-        x=x, y=up("y"), tooltip=tooltip(known, layout, named), color=look["color"], shape=look["shape"]
+        x=x, y=up("y"), tooltip=tooltip(known, layout), color=look["color"], shape=look["shape"]
     )
     layers.append(dots.transform_filter("isValid(datum.marked)") if layout.ribbons else dots)
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
@@ -550,16 +550,12 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
     return look
 
 
-def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
-    x = alt.Tooltip("x:N", title=layout.x) if named else alt.Tooltip("x:Q", title=layout.x, format=",")
-    counts = [alt.Tooltip(f"{name}:Q", format=",") for name in ("replicates", "failures") if name in known]
-    numbers = ("low", "high", "shared", *layout.theory)
-    return [
-        *(alt.Tooltip(f"{name}:N") for name in ("series", "panel") if name in known),
-        *(x, alt.Tooltip("y:Q", title=layout.y)),
-        *(alt.Tooltip(f"{name}:Q") for name in numbers if name in known),
-        *counts,
-    ]
+def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
+    kinds = dict.fromkeys(("series", "panel", "x", "replicates", "failures"), "N")
+    kinds |= dict.fromkeys(("y", "low", "high", "shared", *layout.theory), "Q")
+    titles = {"x": layout.x, "y": layout.y}
+    found = {name: kind for name, kind in kinds.items() if name in known}
+    return [alt.Tooltip(f"{name}:{kind}", title=titles.get(name, name)) for name, kind in found.items()]
 
 
 def in_words(points: Sequence[Row], layout: Layout) -> str:

@@ -21,17 +21,7 @@ from ldpflow.columns import counted, round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.report.answers import (
-    GLANCE,
-    cell_table,
-    choices,
-    diagnostics,
-    failures,
-    findings,
-    followed_table,
-    glance,
-    pairs,
-)
+from ldpflow.report import answers
 from ldpflow.report.charts import write_file
 from ldpflow.report.figures import CAPTIONS
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
@@ -67,24 +57,24 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         "page.html.jinja",
         draw_figures(results),
         name=results.name,
-        findings=findings(results).sentences,
+        findings=answers.findings(results).sentences,
         lead=lead(results),
         picker=picker(results),
         progress=progress(results.store, results.sessions, results.table, lambda: results.trajectories, live),
         facts=facts(results),
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
-        glance=(GLANCE, glance(results, settings)) if results.rows else None,
-        choices=choices(results, settings),
+        glance=(answers.GLANCE, answers.glance(results, settings)) if results.rows else None,
+        choices=answers.choices(results, settings),
         enough=enough_in_words(results.values("level")),
         tolerance=f"{100 * TOLERANCE:g}",
         methods=[in_a_line(method) for method in results.values("method")],
         words=words(results),
         barred=sorted({row["series"] for row in results.rows if why_barred(row)}),
-        failures=failures(results),
-        pairs=pairs(results),
-        followed=followed_table(results) if results.followed else None,
+        failures=answers.failures(results),
+        pairs=answers.pairs(results),
+        followed=answers.followed_table(results) if results.followed else None,
         comparisons=published_comparisons(results),
-        table=cell_table(results, settings),
+        table=answers.cell_table(results, settings),
         texts=results.design.texts,
         commands=commands(results),
         paragraph=study_paragraph(results.design, results.table, results.sessions) if results.study else "",
@@ -107,7 +97,7 @@ def words(results: Results) -> list[tuple[str, str]]:
         meaning = (column.meaning or column.title).removesuffix("; null elsewhere")
         if meaning and column.label not in found:
             found[f"{column.symbol} ({name})" if column.symbol else name] = meaning
-    found |= {summary.name: summary.meaning for summary in diagnostics(results)}
+    found |= {summary.name: summary.meaning for summary in answers.diagnostics(results)}
     return [(word, f"{text.replace('`', '').removesuffix('.')}.") for word, text in found.items()]
 
 

@@ -81,11 +81,19 @@ def test_every_mean_has_its_monte_carlo_interval(results: Results, name: str) ->
         assert min(abs(row["high"] - row["y"] - half) for half in halves) < 1e-5 * (1 + abs(row["y"]))
 
 
-def test_coverages_stand_side_by_side_and_lengths_at_their_n(results: Results) -> None:
+def test_coverages_stand_side_by_side_and_several_lengths_at_their_n(results: Results) -> None:
+    """Labels of categories stand between lines at halves."""
     users = (100, 1000, 500_000)
-    drawn = values(FIGURES["coverage"].chart(with_n(results, users)).to_dict())
-    assert all(round(row["place"]) == users.index(row["x"]) for row in drawn)
-    assert len({(row["panel"], row["place"]) for row in drawn}) == len(drawn)
+    for figure, place in (("coverage", users), ("length", users[:1])):
+        spec = FIGURES[figure].chart(with_n(results, place)).to_dict()
+        drawn = values(spec)
+        assert all(round(row["place"]) == place.index(row["x"]) for row in drawn)
+        assert len({(row["panel"], row["place"]) for row in drawn}) == len(drawn)
+        encodings = [layer["encoding"].get("x") for layer in spec["spec"]["layer"]]
+        (axis,) = {json.dumps(x["axis"]) for x in encodings if x}
+        assert json.loads(axis)["values"] == [at / 2 for at in range(2 * len(place) - 1)]
+        assert '["100"' in json.loads(axis)["labelExpr"]
+        assert not json.loads(axis)["labelOverlap"], "a name is never left out"
     many = [100 * 2**i for i in range(9)]
     for figure, place in (("coverage", many), ("length", many), ("length", users)):
         drawn = values(FIGURES[figure].chart(with_n(results, place)).to_dict())
@@ -357,14 +365,11 @@ def test_lengths_of_zero_are_left_out_of_logarithmic_axes(results: Results, figu
         FIGURES[figure].chart(all_zero)
 
 
-def test_values_at_equal_distances_are_categories(results: Results) -> None:
-    """Labels stand between lines at halves. The oracle's length is a dash, and named where it is drawn."""
-    spec = FIGURES["coverage"].chart(results).to_dict()
-    (axis,) = {json.dumps(x["axis"]) for x in (e["encoding"].get("x") for e in spec["spec"]["layer"]) if x}
-    assert json.loads(axis)["values"] == [0, 0.5, 1] and '["100", "1000"]' in json.loads(axis)["labelExpr"]
-    assert not json.loads(axis)["labelOverlap"], "a name is never left out"
+def test_the_oracles_length_is_a_dash_and_named_where_it_is_drawn(results: Results) -> None:
+    study = {"collection": {"unit": "kWh"}}
     for x in ("n", "beta"):
-        chart = FIGURES["length"].chart(results, x=x)
+        chart = FIGURES["length"].chart(dataclasses.replace(results, study=study), x=x)
+        assert "mean length (kWh)" in str(chart.to_dict()["spec"])
         assert ("Grey dashes: the oracle" in chart.usermeta["marks"]) == (x == "n")
         drawn = vl_convert.vegalite_to_svg(chart.to_json())
         assert ('aria-roledescription="tick"' in drawn) == (x == "n")
@@ -376,25 +381,3 @@ def test_the_ratio_of_the_oracle_is_within_the_axis(results: Results, factor: fl
     spec = FIGURES["relative-length"].chart(dataclasses.replace(results, rows=rows)).to_dict()
     domains = [layer["encoding"]["y"].get("scale", {}).get("domain") for layer in spec["spec"]["layer"]]
     assert all(low < 1.0 < high for low, high in filter(None, domains)) and any(domains)
-
-
-def test_sentences_of_captions_have_spaces_between() -> None:
-    assert not [
-        text for text in (figure.caption for figure in FIGURES.values()) if re.search(r"\.[A-Z]", text)
-    ]
-
-
-def test_lengths_at_a_single_n_stand_side_by_side(results: Results) -> None:
-    one = dataclasses.replace(results, rows=[row for row in results.rows if row["n"] == 1000])
-    points = values(FIGURES["length"].chart(one).to_dict())
-    places = {row["series"]: row["place"] for row in points}
-    assert len(set(places.values())) == len(places) == 5
-    assert "place" not in values(FIGURES["length"].chart(results).to_dict())[0]
-
-
-def test_zip_plots_have_titles_and_round_ticks(results: Results) -> None:
-    one = dataclasses.replace(results, rows=results.rows[-1:])
-    spec = FIGURES["zip"].chart(one).to_dict()
-    heights = [layer["encoding"]["y"] for layer in spec["spec"]["layer"] if "y" in layer["encoding"]]
-    assert {y["title"] for y in heights} == {"rank of |error| / half length (%)"}
-    assert heights[0]["axis"]["labelExpr"] and "the only cell" not in json.dumps(spec)
