@@ -206,9 +206,6 @@ def where(
     inside = {at for at, row in enumerate(rows) if id(row) in ids}
     if len(chosen) == 1 and (settings := names.settings(chosen[0], factors)):
         return f"at {settings}"
-    if len(rows) - len(chosen) == 1 < len(chosen):
-        other = next(row for row in rows if id(row) not in ids)
-        return f"in all {len(rows):,} settings but {names.settings(other, factors)}"
     whole = regions(names, factors, rows, inside.issuperset)
     best = max(whole, key=lambda region: len(region.cells), default=Region("", set()))
     if best.cells == inside:
