@@ -561,7 +561,8 @@ def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
 def in_words(points: Sequence[Row], layout: Layout) -> str:
     """The chart for those who cannot see it."""
     at, up = ([point[name] for point in points] for name in ("x", "y"))
-    shown = [*dict.fromkeys(point["panel"] for point in points)]
+    ordered = sorted(points, key=lambda point: (point["row"], point.get("column", ())))
+    shown = [*dict.fromkeys(point["panel"] for point in ordered)]
     names = [name for name, _ in layout.series]
     count = f"{len(shown)} panel{'s' * (len(shown) > 1)}: {'; '.join(shown[:12])}"
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "

@@ -393,10 +393,10 @@ def place_paths(results: Results, rows: Sequence[Row], factors: Sequence[str], a
 
     Settings that only some paths have (an algorithm's own) make series, if they are not too many.
     """
-    series = [*asked.color] or [name for name in COLOURED if name in factors][:1]
-    free = [name for name in factors if name not in (*series, *asked.rows, *asked.cols)]
-    own = [] if asked.color else [name for name in free if any(row[name] is None for row in rows)]
-    if len({tuple(map(row.get, (*series, *own))) for row in rows}) <= MAX_COLOURS:
+    free = [name for name in factors if name not in (*asked.rows, *asked.cols, *asked.color)]
+    series = [*asked.color] or [name for name in COLOURED if name in free][:1]
+    own = [n for n in free if n not in series and any(row[n] is None for row in rows)]
+    if not asked.color and len({tuple(map(row.get, (*series, *own))) for row in rows}) <= MAX_COLOURS:
         series += own
     place = arrange(results, rows, [name for name in factors if name not in series], asked)
     found = [
