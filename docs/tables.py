@@ -120,8 +120,6 @@ MEANINGS = {
     "coverage_at_stop": "share of those whose interval covers at the first n at which it is",
     "stop_n_mean": "mean of that n",
     "stop_n_median": "median of that n",
-    "coverage_all_coordinates": "share of replicates in which the intervals of all coordinates cover",
-    "coverage_all_coordinates_failures_as_misses": "the same share of all replicates",
 }
 
 UNITS = {"looks": "count", "stop_n_mean": "users", "stop_n_median": "users"}

@@ -421,7 +421,7 @@ class Run:
         baseline : str, optional
             Method that the paired figures compare with. Default: chosen by the results.
         title : str, optional
-            In the place of the figure's own.
+            In the place of the figure's own. Below are constants, the marks, ``where`` and what is left out.
 
         Returns
         -------
@@ -452,7 +452,7 @@ class Run:
         from ldpflow.report.charts import draw_offline, entitle, resize
 
         results = results.with_baseline(baseline)
-        chart = figures[figure].chart(results, x, where or "", rows=rows, cols=cols, color=color)
+        chart = figures[figure].chart(results, x, rows=rows, cols=cols, color=color)
         return draw_offline(resize(entitle(chart, title, where, width), width, height))
 
     def report(

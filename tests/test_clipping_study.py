@@ -66,18 +66,19 @@ def test_risks_are_those_of_theory(run):
 
 def test_the_end_of_every_path_is_a_figure(run):
     pytest.importorskip("altair")
-    from ldpflow.report.figures import last_risks, risk
+    from ldpflow.report.figures import ENDS, end_rows
+    from ldpflow.report.pictures import FIGURES
     from ldpflow.report.results import Results
 
     results = Results.load(run)
-    assert len(last_risks(results)) == 24
-    text = risk(results, "sigma").to_json()
+    assert len(end_rows(results, ENDS["risk"].statistics)) == 24
+    text = FIGURES["risk"].chart(results, "sigma").to_json()
     assert all(name in text for name in ("dp_ambssgd", "ols", "sufficient_statistics"))
     # A baseline without a budget stands at every epsilon.
-    values = risk(results, "epsilon").to_dict()["data"]["values"]
+    values = FIGURES["risk"].chart(results, "epsilon").to_dict()["data"]["values"]
     assert {v["x"] for v in values if v["series"] == "ols"} == {20.0, 50.0}
     with pytest.raises(InputError, match="sigma"):
-        risk(results, "kappa")
+        FIGURES["risk"].chart(results, "kappa")
 
 
 @pytest.mark.parametrize(

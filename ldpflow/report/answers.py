@@ -6,7 +6,7 @@ Everything counts a replicate without an interval as a miss and judges by :func:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,7 @@ import numpy as np
 from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.report.figures import CURVES
-from ldpflow.report.patterns import where
-from ldpflow.report.results import CellIdentity, Results, Row, measured, present_last
+from ldpflow.report.results import CellIdentity, Names, Results, Row, measured, present_last
 from ldpflow.results.arena import (
     FAILS,
     HOLDS,
@@ -123,16 +122,16 @@ def findings(results: Results) -> Findings:
     return Findings(sentences, cells)
 
 
-def count_bounded(results: Results) -> tuple[int, int]:
-    """Followed means that are above a proved bound, and all that have one."""
+def bounds_in_words(results: Results) -> str:
+    """How many followed means are above their proved bound; nothing if none has a bound."""
     bounded = [r for r in results.followed if r["theory_bound"] is not None and r["mean"] is not None]
-    return sum(r["mean"] > r["theory_bound"] for r in bounded), len(bounded)
+    above = sum(r["mean"] > r["theory_bound"] for r in bounded)
+    return f"{above or 'None'} of {len(bounded):,} means lie above their proved bound." if bounded else ""
 
 
 def followed_findings(results: Results) -> list[str]:
-    """Sentences on followed paths: whether proved bounds hold, which statistic is smallest and where."""
-    above, bounded = count_bounded(results)
-    found = [f"{above or 'None'} of {bounded:,} means lie above their proved bound."] if bounded else []
+    """Sentences on followed paths: whether proved bounds hold, and where a statistic is smallest."""
+    found = list(filter(None, [bounds_in_words(results)]))
     ends = [row for row in last_rows(results.followed) if row["mean"] is not None]
     for name in ("distance", "excess-loss", "loss", "gradient-norm"):
         curves = CURVES[name]
@@ -147,10 +146,6 @@ def followed_findings(results: Results) -> list[str]:
     ]
     text = with_error(own[-1]["mean"], own[-1]["mcse"])
     found.append(f"Smallest {curves.axis} at the end: {text} ({'; '.join(filter(None, words))}).")
-    if len({row["stat"] for row in own}) > 1:
-        smallest = {row["path"]: curves.statistics[row["stat"]] for row in own}
-        shares = [f"the {stat} in {count:,}" for stat, count in Counter(smallest.values()).most_common()]
-        found.append(f"Smallest within a path, of {len(smallest):,} paths: {join(shares)}.")
     return found
 
 
@@ -177,7 +172,97 @@ def main_cause(results: Results, rows: Sequence[Row]) -> str:
     return f"{'' if count == len(rows) else 'mostly '}{CAUSES.get(cause, cause or 'not explained')}"
 
 
-def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str, str]]:
+# Where among its cells a method holds or fails, as a pattern over the factors of a study, in words
+
+MOST_VALUES = 3
+"""Most values of a factor that are named one by one."""
+
+Cells = set[int]
+
+
+class Region(NamedTuple):
+    """Cells with some values of one factor, or also with one value of a second, and these values in words."""
+
+    words: str
+    cells: Cells
+
+
+def where(
+    names: Names,
+    factors: Sequence[str],
+    rows: Sequence[Row],
+    chosen: Sequence[Row],
+    failing: Sequence[Row] = (),
+) -> str:
+    """Where rows of a method are chosen: how many, and the one region that says most about them.
+
+    It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
+    all of them, with the number of ``failing`` rows in it. A region of which they are less than half is not
+    named.
+    """
+    if len(chosen) == len(rows):
+        return "in every setting" if len(rows) > 1 else "in the one setting"
+    ids = {id(row) for row in chosen}
+    inside = {at for at, row in enumerate(rows) if id(row) in ids}
+    if len(chosen) == 1 and (settings := names.settings(chosen[0], factors)):
+        return f"at {settings}"
+    whole = regions(names, factors, rows, inside.issuperset)
+    best = max(whole, key=lambda region: len(region.cells), default=Region("", set()))
+    if best.cells == inside:
+        return f"where {best.words}"
+    if 2 * len(best.cells) >= len(inside):
+        return f"in {len(inside):,} of {len(rows):,} settings: all with {best.words}, and others"
+    found = [
+        region for region in regions(names, factors, rows, inside.intersection) if region.cells >= inside
+    ]
+    everywhere = Region("", set(range(len(rows))))
+    least = min(found, key=lambda region: len(region.cells), default=everywhere)
+    least = least if 2 * len(inside) >= len(least.cells) else everywhere  # or it is no place for them
+    text = f"in {len(inside):,} of {len(least.cells):,} settings" + f" with {least.words}" * bool(least.words)
+    lost = sum(any(rows[at] is row for row in failing) for at in least.cells)
+    return text + f" (shown to fail in {lost:,} of the {len(least.cells):,})" * bool(lost)
+
+
+def regions(
+    names: Names, factors: Sequence[str], rows: Sequence[Row], wanted: Callable[[Cells], Any]
+) -> Iterator[Region]:
+    """Regions of one factor, then of two, whose values each have cells that are wanted."""
+    slices: dict[str, dict[Any, Cells]] = {name: {} for name in factors}
+    for at, row in enumerate(rows):
+        for name in factors:
+            if row.get(name) is not None:
+                slices[name].setdefault(row[name], set()).add(at)
+    contexts = [("", "", set(range(len(rows))))]
+    contexts += [(n, f"{names.value(n, v)} and ", own[v]) for n, own in slices.items() for v in sorted(own)]
+    for first, words, context in contexts:
+        for name in (name for name in slices if name != first):
+            own = {value: cells & context for value, cells in slices[name].items() if cells & context}
+            values = [value for value in sorted(own) if wanted(own[value])]
+            if len(values) < len(own) and (text := name_values(names, name, values, sorted(own))):
+                yield Region(words + text, set().union(*(own[value] for value in values)))
+
+
+def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[Any]) -> str:
+    """Values of a factor in words, a range where they are one end of the known values; or nothing."""
+    number = not isinstance(known[0], (str, bool)) and name != "coordinate"
+    if number and len(values) > 1:
+        for sign, end, run in (("≤", -1, known[: len(values)]), ("≥", 0, known[-len(values) :])):
+            if values == run:
+                return names.value(name, values[end]).replace("=", sign)
+    texts = [names.value(name, value) for value in values]
+    further = [text.partition(" = ")[2] or text for text in texts[1:]]
+    return " or ".join([*texts[:1], *further]) if len(texts) <= MOST_VALUES else ""
+
+
+# Tables
+
+GLANCE = (
+    "method", "cells", "coverage, failures as misses", "holds its level*", UNDECIDED, FAILS, "recommended",
+    "mean length / oracle", "failed",
+)  # fmt: skip
+
+
+def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[list[str]]:
     """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
     best = [setting.best.row["series"] for setting in settings if setting.best is not None]
     found = []
@@ -186,17 +271,10 @@ def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[dict[str,
         states = [judge(row) for row in rows]
         lengths = [ratio(row["length_mean"], row["oracle_length"]) for row in rows]
         failed, total = (sum(row[name] for row in rows) for name in ("failures", "replicates"))
-        found.append(
-            {
-                "series": series,
-                "cells": str(len(rows)),
-                "coverage": span([row[COVERAGE] for row in rows], 3),
-                **{state: str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)},
-                "recommended": str(best.count(series)),
-                "length": span([length for length in lengths if length is not None], 2),
-                "failures": f"{failed:,} ({failed / total:.1%})" if failed else "0",
-            }
-        )
+        texts = [series, str(len(rows)), span([row[COVERAGE] for row in rows], 3)]
+        texts += [str(states.count(state)) for state in (HOLDS, UNDECIDED, FAILS)]
+        texts += [str(best.count(series)), span([length for length in lengths if length is not None], 2)]
+        found.append([*texts, f"{failed:,} ({failed / total:.1%})" if failed else "0"])
     return found
 
 
@@ -262,11 +340,8 @@ def tabulate(
     }
 
 
-LOOKED = (
-    "coverage_all_n", "coverage_at_stop", "coverage_all_coordinates_failures_as_misses", "joint_coverage",
-    "joint_size_mean",
-)  # fmt: skip
-"""Measures of looks before the end and of all coordinates at once, shown where a run has them."""
+LOOKED = ("coverage_all_n", "coverage_at_stop", "joint_coverage", "joint_size_mean")
+"""Measures of looks before the end and of joint regions, shown where a run has them."""
 
 
 def diagnostics(results: Results) -> list[Summary]:
@@ -308,7 +383,6 @@ def followed_table(results: Results) -> dict[str, Any]:
     place = {stat: i for i, stat in enumerate(meanings)}
     ends = last_rows(results.followed)
     ends.sort(key=lambda r: (present_last(r, names), place[r["stat"]]))
-    above, bounded = count_bounded(results)
     stats = [stat for stat in meanings if any(r["stat"] == stat for r in ends)]
     columns: dict[str, Text] = {
         "n": text_of("n"),
@@ -324,8 +398,7 @@ def followed_table(results: Results) -> dict[str, Any]:
         "diverged": counted("failures"),
     }
     return tabulate(results, names, columns, ends, MAX_TABLE_ROWS) | {
-        "bounded": f"{bounded:,}" if bounded else "",
-        "above": f"{above:,}" if above else "",
+        "bounds": bounds_in_words(results),
         "diverged": f"{sum(r['failures'] for r in ends if r['stat'] == stats[0]):,}",
         "meaning": [(stat, meanings[stat]) for stat in stats],
     }

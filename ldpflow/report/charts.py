@@ -1,9 +1,9 @@
 """One chart: a quantity over a factor, with a line per series and a panel per combination of the others.
 
 A point has ``row`` and, if panels form a grid, ``column`` (each a rank and a label), ``series``, ``x`` and
-``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``part`` (one of several
-statistics of its series), ``ideal`` (the value that is right), ``shared`` (a line of theory of its panel) and
-lines of theory of its series, named by :attr:`Layout.theory`. Fields that begin with ``@`` are the
+``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``ideal`` (the value that is
+right), ``shared`` (a line of theory of its panel) and lines of theory of its series, named by
+:attr:`Layout.theory`. Fields that begin with ``@`` are the
 factors of its cell: a page filters by them. ``below`` is level less coverage, failures as misses, by which a
 page keeps the worst panels.
 
@@ -125,9 +125,7 @@ def style_chart(
     )
 
 
-def entitle(
-    chart: Any, title: str | None, where: str | None, width: float | str | None = None, subtitle: bool = True
-) -> Any:
+def entitle(chart: Any, title: str | None, where: str | None, width: float | str | None = None) -> Any:
     """The chart with what a reader needs who has it alone: what is left out, the marks, its condition."""
     if title is not None:
         chart.title.text = title
@@ -137,8 +135,7 @@ def entitle(
     if (pixels := parse_length("width", width)) is not None:
         letters = min(letters, max(int(pixels / LETTER), 12))
     notes = (chart.usermeta.get("left_out", ""), chart.usermeta.get("marks", ""), condition)
-    if subtitle:
-        chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
+    chart.title.subtitle = [line for note in notes for line in wrap(note, letters)]
     return chart
 
 
@@ -210,7 +207,6 @@ LABEL = (
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
-WIDTHS = (2.2, 1.1, 0.8)
 SIMULATED = "simulated"
 
 
@@ -232,16 +228,11 @@ class Layout:
     ranked: bool = False
     """While the values of x are few they stand at equal distances, and the series of each value side by
     side, so that their error bars do not hide each other."""
-    domain: tuple[float, float] | None = None
-    """Ends of the vertical axis."""
-    from_zero: bool = False
     theory: Mapping[str, str] = field(default_factory=dict)
     """Fields of points that are lines of theory, ``bound`` (dashed) or ``limit`` (dotted), and their words
     in the legend."""
     ribbons: bool = False
     """Whether Monte Carlo intervals are bands along a line instead of bars."""
-    tips: Sequence[str] = ()
-    """Further fields that the pointer shows."""
     remark: str = ""
     """What can be read off the chart, for those who cannot see it."""
     left_out: str = ""
@@ -263,7 +254,6 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     known = {name for point in points for name in point}
     named = isinstance(points[0]["x"], str)  # no line joins laws
     base = alt.Chart()
-    by = alt.Detail([f"{name}:N" for name in ("series", "part") if name in known])
     title = y_title(points, layout.y)
 
     def up(name: str) -> alt.Y:
@@ -274,9 +264,9 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
 
     def line(name: str, kind: str) -> Any:
         """A line that knows what it is of, where dashes say that."""
-        channels = {key: look[key] for key in ("color", "strokeDash", "strokeWidth") if key in look}
-        width = alt.Undefined if "strokeWidth" in look else 1.6 if kind == SIMULATED else 1.2
-        drawn = layer(base.mark_line(clip=True, aria=False, strokeWidth=width), name, detail=by, **channels)
+        channels = {key: look[key] for key in ("color", "strokeDash")}
+        width = 1.6 if kind == SIMULATED else 1.2
+        drawn = layer(base.mark_line(clip=True, aria=False, strokeWidth=width), name, **channels)
         return drawn.transform_calculate(kind=f"'{kind}'") if layout.theory else drawn
 
     layers = []
@@ -287,24 +277,17 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         layers.append(base.mark_rule(strokeWidth=1.5, **RULE).encode(y=up("mean(ideal)")))
     ends = {"y2": "high:Q", "color": look["color"]}
     if layout.ribbons and "low" in known:
-        layers.append(layer(base.mark_area(opacity=0.2, clip=True, aria=False), "low", detail=by, **ends))
+        layers.append(layer(base.mark_area(opacity=0.2, clip=True, aria=False), "low", **ends))
     layers += [line(name, words) for name, words in layout.theory.items()]
     layers += [] if named else [line("y", SIMULATED)]
     if "shared" in known:
-        if not named and len({point["x"] for point in points}) > 1:
-            layers.append(layer(base.mark_line(strokeWidth=1.5, clip=True, **RULE), "shared"))
         tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
-        ticks = layer(tick, "shared")
-        if not named:  # a panel with a single value of x has no line
-            groups = [name for name in ("row", "column") if name in known]
-            ticks = ticks.transform_joinaggregate(groupby=groups, places="distinct(x)")
-            ticks = ticks.transform_filter("datum.places == 1")
-        layers.append(ticks)
+        layers.append(layer(tick, "shared"))
     if not layout.ribbons:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50
     dots = base.mark_point(filled=True, size=size, opacity=1, clip=layout.ribbons, aria=False).encode(
-        x=x, y=up("y"), tooltip=tooltip(known, layout, named), color=look["color"], shape=look["shape"]
+        x=x, y=up("y"), tooltip=tooltip(known, layout), color=look["color"], shape=look["shape"]
     )
     layers.append(dots.transform_filter("isValid(datum.marked)") if layout.ribbons else dots)
     heading = f"{layout.heading} over {layout.x.partition(' (')[0]}"
@@ -387,19 +370,11 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
             continue
         most = 1 if name == "height" or wrapped is alt.Undefined else int(wrapped)
         if not fit(chart, panel, name, wanted, most):
-            limit, unit = LEAST[name], UNITS["mm"]
-            panel[name] = limit
-            tenths = math.ceil(10 * max(drawn_size(chart)[name], wanted) / unit)
-            while not fit(chart, panel, name, tenths / 10 * unit, most):
-                tenths += 1 + tenths // 100
-            allowed = f"at least {tenths / 10:.1f}mm, so that each of its panels has {limit / unit:.0f} mm"
-            hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less."
-            if not str(given).strip()[-1].isalpha():
-                hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
+            allowed = f"more, so that each of its panels has {LEAST[name] / UNITS['mm']:.0f} mm"
+            hint = f"It is {wanted / UNITS['mm']:.1f} mm. Other `rows` and `cols`, or a condition, need less."
             raise InputError(name, given, allowed, hint)
-        if name == "width":
-            if fit_texts(chart, panel):
-                fit(chart, panel, name, wanted, most)
+        if name == "width" and fit_texts(chart, panel):
+            fit(chart, panel, name, wanted, most)
         if height is None:
             panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
     return chart
@@ -488,15 +463,10 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         name = "place"
     else:
         log = layout.log_x and axis[0] > 0
-        if log:
-            pad = max((axis[-1] / axis[0]) ** 0.04, 1.05)
-            domain = [axis[0] / pad, axis[-1] * pad]
-        else:
-            pad = 0.05 * (axis[-1] - axis[0]) or 0.1
-            domain = [axis[0] - pad, axis[-1] + pad]
         values = axis if len(axis) <= MAX_LABELLED else log_marks(axis[0], axis[-1]) if log else []
         marks = {"labelExpr": LABEL} | ({"values": values} if values else {"tickCount": 5})
-        scale = alt.Scale(type="log" if log else "linear", domain=domain, nice=False)
+        kind: dict[str, Any] = {"type": "log"} if log else {"zero": False}
+        scale = alt.Scale(**kind, padding=14, nice=False)
         name = "x"
     look = alt.Axis(
         grid=name == "place", labelOverlap=name != "place" and "parity", labelFlush=False, **marks
@@ -507,11 +477,8 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
 def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis]:
     """Scale and axis of y. Theory may be far away: two decades of it are enough."""
     few = alt.Axis(tickCount=6, labelExpr=LABEL, labelOverlap=True)
-    if layout.domain is not None:
-        return alt.Scale(domain=list(layout.domain), nice=False, zero=False), few
     if not layout.log_y:
-        look: dict[str, Any] = {"nice": True} if layout.from_zero else {"padding": 6}
-        return alt.Scale(zero=layout.from_zero, **look), few
+        return alt.Scale(zero=False, nice=False, padding=8), few
     measured = [p[k] for p in points for k in ("y", "low", "high", "shared", "ideal") if p.get(k) is not None]
     theory = [p[k] for p in points for k in layout.theory if p.get(k) is not None]
     low, high = min(measured), max(measured)
@@ -558,68 +525,46 @@ def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:
 
 
 def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
-    """Channels of colour, shape, dash and width.
+    """Channels of colour and shape, which tell the series apart, and of dash.
 
-    Colours tell the series apart, shapes the series or their statistics, dashes theory from simulation or the
-    series of one family. A single series has colours for its statistics.
+    Dashes tell theory from simulation, or the series of one family.
     """
     names = [name for name, _ in layout.series]
-    parts = list(dict.fromkeys(point["part"] for point in points if "part" in point))
-    by_part = len(names) == 1 and len(parts) > 1
-    series = [(part, "") for part in parts] if by_part else layout.known or layout.series
-    drawn = series_looks(series)
-    keys = parts if by_part else names
+    drawn = series_looks(layout.known or layout.series)
+    key = alt.Legend(title=None) if len(names) > 1 else None
 
-    def channel(
-        of: Any, name: str, domain: Sequence[str], values: Sequence[Any], kind: str = "N", **legend: Any
-    ) -> Any:
-        key = alt.Legend(title=None, **legend) if len(domain) > 1 else None
-        order: dict[str, Any] = {"sort": None} if kind == "O" else {}
-        scale = alt.Scale(domain=list(domain), range=list(values))
-        return of(f"{name}:{kind}", scale=scale, legend=key, **order)
+    def channel(of: Any, values: Sequence[str]) -> Any:
+        return of("series:N", scale=alt.Scale(domain=names, range=values), legend=key)
 
-    shades = [drawn[key].color for key in keys]
-    if by_part or len(parts) < 2:
-        title = "part" if by_part else "series"
-        look = {"color": channel(alt.Color, title, keys, shades)}
-        look["shape"] = channel(alt.Shape, title, keys, [drawn[key].shape for key in keys])
-    else:
-        grey: dict[str, Any] = dict.fromkeys(("symbolFillColor", "symbolStrokeColor"), "#777777")
-        look = {"color": channel(alt.Color, "series", names, shades, symbolType="square")}
-        look["shape"] = channel(alt.Shape, "part", parts, SHAPES[: len(parts)], **grey)
-        look["strokeWidth"] = channel(alt.StrokeWidth, "part", parts, WIDTHS[: len(parts)], kind="O", **grey)
+    look = {"color": channel(alt.Color, [drawn[name].color for name in names])}
+    look["shape"] = channel(alt.Shape, [drawn[name].shape for name in names])
     if layout.theory:
         kinds: list[Any] = [SIMULATED, *layout.theory.values()]
-        key = alt.Legend(title=None, values=kinds, symbolType="stroke", symbolSize=300)
+        kind = alt.Legend(title=None, values=kinds, symbolType="stroke", symbolSize=300)
         scale = alt.Scale(domain=kinds, range=[[1, 0], *(OF_THEORY[name] for name in layout.theory)])
-        look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=key)
-    elif len(parts) < 2:
+        look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=kind)
+    else:
         # Backwards, since Vega merges legends of equal domains, and dashes cut the outlines of symbols.
         scale = alt.Scale(domain=names[::-1], range=[drawn[name].dash for name in names[::-1]])
         look["strokeDash"] = alt.StrokeDash("series:N", scale=scale, legend=None)
     return look
 
 
-def tooltip(known: set[str], layout: Layout, named: bool) -> list[alt.Tooltip]:
-    x = alt.Tooltip("x:N", title=layout.x) if named else alt.Tooltip("x:Q", title=layout.x, format=",")
-    counts = [alt.Tooltip(f"{name}:Q", format=",") for name in ("replicates", "failures") if name in known]
-    numbers = ("low", "high", "shared", *layout.theory, *layout.tips)
-    return [
-        *(alt.Tooltip(f"{name}:N") for name in ("series", "panel", "part") if name in known),
-        *(x, alt.Tooltip("y:Q", title=layout.y)),
-        *(alt.Tooltip(f"{name}:Q") for name in numbers if name in known),
-        *counts,
-    ]
+def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
+    kinds = dict.fromkeys(("series", "panel", "x", "replicates", "failures"), "N")
+    kinds |= dict.fromkeys(("y", "low", "high", "shared", *layout.theory), "Q")
+    titles = {"x": layout.x, "y": layout.y}
+    found = {name: kind for name, kind in kinds.items() if name in known}
+    return [alt.Tooltip(f"{name}:{kind}", title=titles.get(name, name)) for name, kind in found.items()]
 
 
 def in_words(points: Sequence[Row], layout: Layout) -> str:
     """The chart for those who cannot see it."""
     at, up = ([point[name] for point in points] for name in ("x", "y"))
-    shown = [label for _, label in sorted({point["row"] for point in points})]
-    across = len({point.get("column") for point in points})
+    ordered = sorted(points, key=lambda point: (point["row"], point.get("column", ())))
+    shown = [*dict.fromkeys(point["panel"] for point in ordered)]
     names = [name for name, _ in layout.series]
-    grid = f" by {across} columns" if across > 1 else ""
-    count = f"{len(shown)} rows{grid} of panels ({'; '.join(shown[:12])})" if shown[1:] else f"1 row{grid}"
+    count = f"{len(shown)} panel{'s' * (len(shown) > 1)}: {'; '.join(shown[:12])}"
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "
     text += f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
     return f"{text} {layout.remark}" if layout.remark else text

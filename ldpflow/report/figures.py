@@ -14,10 +14,6 @@ from importlib.resources import files
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from ldpflow.columns import distinguishing_columns
-from ldpflow.components.problems import PROBLEMS
 from ldpflow.errors import InputError
 from ldpflow.report.charts import Layout, draw, spread
 from ldpflow.report.results import Results, Row, distinct, labels, present_last, rank_series
@@ -63,9 +59,6 @@ class Asked(NamedTuple):
                 used.append(name)
             found[field] = tuple("series" if name == "method" else name for name in texts)
         return cls(**found)
-
-
-PLAIN = Asked()
 
 
 def arrange(
@@ -166,7 +159,7 @@ CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
 """Heading and caption of the figures by name."""
 
 
-def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
+def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
     """A measure of the cells over a factor; over a setting of methods (beta, B) lines are the n."""
     usable_x(results, x)
     what = MEASURES[name]
@@ -181,7 +174,7 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         rows = [row | {"series": line(row).partition(", ")[2] if one else line(row)} for row in rows]
     elif name == "bias":
         rows = one_per_estimate(rows, x)
-    if renamed := own or name == "protocols":
+    if renamed := own or name in ("protocols", "bias"):
         rank_series(rows, results.method_settings)
     varying = [*results.varying(without=(x,)), "series"]
     placed = (*asked.rows, *asked.cols)
@@ -198,7 +191,6 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         families.setdefault(series, row["method"] if "series" in colour and not own else "")
         point = {key: row[key] for key in ("replicates", "failures")} | place(row)
         point |= {"series": series, "x": row[x], "y": row[what.column]}
-        point |= {"range_end_share": row.get("range_end_share")}
         if name == "coverage":
             half = Z95 * math.sqrt(row["level"] * (1 - row["level"]) / max(row["replicates"], 1))
             point |= {end: row[f"{what.column}_{end}"] for end in ("low", "high")} | {"ideal": row["level"]}
@@ -209,26 +201,18 @@ def measure(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
-    known: list[tuple[str, str]] = []
-    if colour == ["series"] and not renamed:
-        drawn = {results.label(row): row["series"] for row in rows}  # bias has a name for several
-        known = [(drawn.get(series, series), method) for series, method in results.series.items()]
-    axis, domain = what.axis.replace("unit of θ", results.unit), None
-    if name == "coverage":
-        low = min(min(point["low"], point["band_low"]) for point in points)
-        domain = max(low - 0.02, 0.0), 1.0
-        axis += ", failures as misses" if any(point["failures"] for point in points) else ""
+    axis = what.axis.replace("unit of θ", results.unit)
+    if name == "coverage" and any(point["failures"] for point in points):
+        axis += ", failures as misses"
     layout = Layout(
         CAPTIONS[name]["heading"],
         results.names[x].axis,
         axis.format(results.baseline),
         list(families.items()),
-        known=known,
+        known=[] if renamed or colour != ["series"] else [*results.series.items()],
         log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked or len({point["x"] for point in points}) == 1,
-        domain=domain,
-        tips=("range_end_share",) if name == "protocols" else (),
         left_out=absent,
     )
     return draw(points, layout)
@@ -251,7 +235,7 @@ def usable_x(results: Results, x: str) -> None:
         raise InputError("x", x, f"one of {', '.join(known)}", closest(x, known))
 
 
-def describe_left_out(rows: Sequence[Row], x: str, column: str = "method") -> str:
+def describe_left_out(rows: Sequence[Row], x: str, column: str) -> str:
     """A sentence on the cells that have no place in a figure; empty where all have."""
     drawn = {row["method"] for row in rows if row.get(x) is not None}
     names = sorted({row["method"] for row in rows} - drawn)
@@ -261,24 +245,19 @@ def describe_left_out(rows: Sequence[Row], x: str, column: str = "method") -> st
     return f"Left out: {'; '.join(found)}." if found else ""
 
 
-def one_per_estimate(rows: list[Row], x: str) -> list[Row]:
-    """The methods that share their estimate (the average) in every cell, as one series."""
-    profile: dict[str, dict[Any, Any]] = {}
+def one_per_estimate(rows: Sequence[Row], x: str) -> list[Row]:
+    """The methods that have the same estimates (the average) in all cells, as one series."""
+    cells: dict[str, list[tuple[Any, ...]]] = {}
     for row in rows:
-        cells = profile.setdefault(row["series"], {})
-        cells[row["path"], row["level"], row["coordinate"], row[x]] = (row["bias"], row["empirical_se"])
-    members: dict[str, list[str]] = {}
-    for series, cells in sorted(profile.items(), key=lambda item: -len(item[1])):
-        own = (other for other in members if cells.items() <= profile[other].items())
-        members.setdefault(next(own, series), []).append(series)
-    methods = {row["series"]: row["method"] for row in rows}
-    names = {
-        first: ", ".join(dict.fromkeys(methods[series] for series in shared)) if len(shared) > 1 else first
-        for first, shared in members.items()
+        names = ("path", "level", "coordinate", x, "bias", "empirical_se")
+        cells.setdefault(row["series"], []).append(tuple(row[name] for name in names))
+    shared: dict[tuple[Any, ...], list[str]] = {}
+    for series, found in cells.items():
+        shared.setdefault(tuple(sorted(found)), []).append(series)
+    words = {
+        same[0]: "; ".join(same) if len(same) < len(cells) else "all methods" for same in shared.values()
     }
-    if len(members) == 1 and len(profile) > 1:
-        names = dict.fromkeys(names, "average (all methods)")
-    return [row | {"series": names[row["series"]]} for row in rows if row["series"] in names]
+    return [row | {"series": words[row["series"]]} for row in rows if row["series"] in words]
 
 
 OF_PROTOCOLS = (
@@ -357,7 +336,9 @@ CURVES = {
     "threshold": Curves({"threshold": "in use"}, "clipping threshold", "Clipping threshold"),
 }
 COLOURED = ("algorithm", "mechanism", "mu", "epsilon")
-"""Factors for colours: the first that varies is used; the others make panels."""
+"""Factors for colours: the first that varies is used, with settings that only some paths have."""
+MAX_COLOURS = 8
+"""Most lines that are told apart by settings that only some paths have: more get panels."""
 THEORY = {"bound": "proved bound", "limit": "leading term"}
 
 
@@ -367,230 +348,140 @@ def curves_of(results: Results) -> dict[str, Curves]:
     return CURVES | own
 
 
-def trajectory(results: Results, x: str, name: str, asked: Asked = PLAIN) -> Any:
+def trajectory(results: Results, x: str, name: str, asked: Asked) -> Any:
     """Statistics of the paths against ``x``: n or step; where n does not move, ``n`` means the step."""
-    curves = curves_of(results)[name]
-    points = shown_curves(results, name, x, asked)
-    names = list(dict.fromkeys(p["series"] for p in sorted(points, key=lambda p: p["rank"])))
-    bounded = [p for p in points if "bound" in p]
-    above = sum(p["y"] > p["bound"] for p in bounded)
-    layout = Layout(
-        curves.heading,
-        "n (users)" if points[0]["across"] == "n" else "step",
-        curves.axis,
-        [(series, "" if all(" = " in series for series in names) else series) for series in names],
-        log_x=True,
-        log_y=curves.log,
-        from_zero=not curves.log,
-        theory={kind: words for kind, words in THEORY.items() if any(kind in p for p in points)},
-        ribbons=True,
-        remark=f"{above or 'None'} of {len(bounded)} points lie above the proved bound." if bounded else "",
-    )
-    return draw(points, layout)
-
-
-def shown_curves(results: Results, name: str, x: str, asked: Asked = PLAIN) -> list[Row]:
-    """Points of the figure: also ``rank``, which orders the series, and ``across``, which says what x is."""
     curves = curves_of(results)[name]
     if x not in ("n", "step"):
         raise InputError("x", x, "n or step")
     rows = [r for r in results.followed if r["stat"] in curves.statistics and r["mean"] is not None]
     if not rows:
         raise InputError("figure", name, "a run with [trajectory] that has this statistic")
-    moving = {r["path"] for r in rows if r["n"] != next(o["n"] for o in rows if o["path"] == r["path"])}
-    across = x if moving else "step"
-    paths = list({r["path"]: r for r in results.followed}.values())
-    paths.sort(key=lambda row: present_last(row, results.path_varying))
-    place, series_of = panel_factors(results, paths, asked)
-    names = list(dict.fromkeys(map(series_of, paths)))
-    found: list[Row] = []
-    for path in paths:
-        own = [r for r in rows if r["path"] == path["path"]]
-        thinned = spread(sorted({r[across] for r in own}), MAX_POINTS)
-        marks = spread(thinned, 7)
-        fixed: Row = {"series": series_of(path), "rank": names.index(series_of(path)), "across": across}
-        for r in (r for r in own if r[across] in thinned):
-            point = fixed | place(path) | {"part": curves.statistics[r["stat"]], "x": r[across]}
-            point |= {"marked": 1} if r[across] in marks else {}
-            point |= {kind: r[f"theory_{kind}"] for kind in THEORY if r[f"theory_{kind}"] is not None}
-            point |= {"y": r["mean"], "replicates": r["replicates"]}
-            found.append(point | interval(r["mean"], r["mcse"], curves.log))
-    return sorted(found, key=lambda point: (point["row"], point.get("column", ())))
-
-
-def panel_factors(
-    results: Results, paths: Sequence[Row], asked: Asked
-) -> tuple[Callable[[Row], Row], Callable[[Row], str]]:
-    """Place and series of a path. Settings that only some paths have (an algorithm's own) make series."""
-    varying = results.path_varying
-    chosen = [*asked.color] or [name for name in COLOURED if name in varying][:1]
-    free = [k for k in varying if k not in (*chosen, *asked.rows, *asked.cols)]
-    own = [] if asked.color else [k for k in free if any(r[k] is None for r in paths)]
-    place = arrange(results, paths, [k for k in varying if k not in (*chosen, *own)], asked)
-    return place, lambda path: name_series(results, path, [*chosen, *own])
-
-
-def name_series(results: Results, row: Row, names: Sequence[str]) -> str:
-    """Settings of a series, some without their names: a legend has little space."""
-    found = ((name, row[name]) for name in names if row.get(name) is not None)
-    texts = [str(value) if name in RATE_SERIES else results.names.value(name, value) for name, value in found]
-    return ", ".join(texts) or "all"
-
-
-# Rates: the mean gradient norm of whole runs
-
-RATE = "mean_gradient_norm"
-RATE_AXES = ("n", "epsilon", "dimension", "epochs")
-RATE_SERIES = ("algorithm", "noise", "order", "batch_size", "parameters", "calibration")
-"""Factors that make series; the others make panels."""
-
-
-def rates(results: Results, x: str, asked: Asked = PLAIN) -> Any:
-    """The mean gradient norm over ``x``, or over the first of RATE_AXES that varies if ``x`` does not.
-
-    Both axes are logarithmic, so that a rate is a straight line. Theory's rates have no constants that mean
-    anything at these sizes: their lines start at each series' first point and show the slope.
-    """
-    points = shown_rates(results, x, asked)
-    across = points[0]["across"]
+    moves = len({(row["path"], row["n"]) for row in rows}) > len({row["path"] for row in rows})
+    across = x if moves else "step"
+    places: dict[str, set[int]] = {}
+    for row in rows:
+        places.setdefault(row["path"], set()).add(row[across])
+    shown = {path: spread(sorted(found), MAX_POINTS) for path, found in places.items()}
+    marked = {path: spread(found, 7) for path, found in shown.items()}
+    several = len({row["stat"] for row in rows}) > 1
+    points: list[Row] = []
+    for row in place_paths(results, rows, results.path_varying, asked):
+        if row[across] not in shown[row["path"]]:
+            continue
+        words = curves.statistics[row["stat"]]
+        series = words if row["series"] == "all" else row["series"] + f", {words}" * several
+        point = row["place"] | {"series": series, "x": row[across], "y": row["mean"]}
+        point |= {"marked": 1} if row[across] in marked[row["path"]] else {}
+        point |= {kind: row[f"theory_{kind}"] for kind in THEORY if row[f"theory_{kind}"] is not None}
+        point |= {"replicates": row["replicates"]}
+        points.append(point | interval(row["mean"], row["mcse"], curves.log))
     layout = Layout(
-        "Gradient norm",
-        "N (records)" if across == "n" else results.names[across].axis,
-        "mean gradient norm",
-        [(name, name) for name in dict.fromkeys(p["series"] for p in points)],
+        curves.heading,
+        "n (users)" if across == "n" else "step",
+        curves.axis,
+        families(points),
         log_x=True,
-        log_y=True,
-        theory={"limit": "slope of the theorem"} if any("limit" in p for p in points) else {},
-        tips=("epochs",),
-        remark=slopes_in_words(points),
+        log_y=curves.log,
+        theory={kind: words for kind, words in THEORY.items() if any(kind in p for p in points)},
+        ribbons=True,
     )
     return draw(points, layout)
 
 
-def shown_rates(results: Results, x: str, asked: Asked = PLAIN) -> list[Row]:
-    """Points of the figure: also ``across``, which says what x is, and theory's slope."""
-    rows = [r for r in results.followed if r["stat"] == RATE and r["mean"]]
-    if not rows:
-        raise InputError("figure", "rates", "a run of an algorithm with many epochs")
-    able = [name for name in RATE_AXES if len(distinct(rows, name)) > 1]
-    if not able:
-        raise InputError("figure", "rates", f"a run in which one of {', '.join(RATE_AXES)} varies")
-    if x not in RATE_AXES:
-        raise InputError("x", x, f"one of {', '.join(RATE_AXES)}")
-    across = x if x in able else able[0]
-    keys = list(asked.color) or distinguishing_columns([k for k in RATE_SERIES if k in rows[0]], rows)
-    problems = [PROBLEMS[kind].model_fields for kind in distinct(rows, "problem")]
-    settings = [k for fields in problems for k in fields if k in rows[0] and len(distinct(rows, k)) > 1]
-    factors = dict.fromkeys(k for k in (*path_factors(results, rows), *settings) if k not in (across, *keys))
-    place = arrange(results, rows, list(factors), asked)
-    rows.sort(key=lambda r: ([str(r.get(k)) for k in keys], present_last(r, (*factors, across))))
-    first: dict[tuple[str, str], Row] = {}
-    found = []
-    for r in rows:
-        if r[across] is None:
-            continue
-        point: Row = place(r) | {"series": name_series(results, r, keys or ["algorithm"])}
-        point |= {"across": across, "x": r[across], "y": r["mean"], "epochs": r["epochs"]}
-        point |= interval(r["mean"], r["mcse"] or None, log=True)
-        start = first.setdefault((point["panel"], point["series"]), r)
-        if r["theory_limit"] and across != "epochs":
-            point["limit"] = start["mean"] * r["theory_limit"] / start["theory_limit"]
-        found.append(point)
-    return found
+def place_paths(results: Results, rows: Sequence[Row], factors: Sequence[str], asked: Asked) -> list[Row]:
+    """The rows of paths, each with its ``place`` and its ``series``, in the order of the series.
+
+    Settings that only some paths have (an algorithm's own) make series, if they are not too many.
+    """
+    free = [name for name in factors if name not in (*asked.rows, *asked.cols, *asked.color)]
+    series = [*asked.color] or [name for name in COLOURED if name in free][:1]
+    own = [n for n in free if n not in series and any(row[n] is None for row in rows)]
+    if not asked.color and len({tuple(map(row.get, (*series, *own))) for row in rows}) <= MAX_COLOURS:
+        series += own
+    place = arrange(results, rows, [name for name in factors if name not in series], asked)
+    found = [
+        row | {"place": place(row), "series": results.names.settings(row, series) or "all"} for row in rows
+    ]
+    return sorted(found, key=lambda row: present_last(row, series))
 
 
-def slope(points: Sequence[tuple[float, float]]) -> float:
-    x, y = np.log(np.array(points)).T
-    return float(np.polyfit(x, y, 1)[0])
+def families(points: Sequence[Row]) -> list[tuple[str, str]]:
+    """Series of the points, with a ramp of colours if all have settings."""
+    names = dict.fromkeys(point["series"] for point in points)
+    return [(name, "" if all(" = " in other for other in names) else name) for name in names]
 
 
-def slopes_in_words(points: Sequence[Row]) -> str:
-    found = []
-    for panel, series in dict.fromkeys((point["panel"], point["series"]) for point in points):
-        own = [p for p in points if (p["panel"], p["series"]) == (panel, series)]
-        if len({p["x"] for p in own}) < 2:
-            continue
-        text = series + (f" ({panel})" if panel != "all" else "")
-        text += f": {slope([(p['x'], p['y']) for p in own]):.3f}"
-        if all("limit" in p for p in own):
-            text += f" (theory {slope([(p['x'], p['limit']) for p in own]):.3f})"
-        found.append(text)
-    return f"Log-log slopes: {'; '.join(found)}."
+# Statistics at the end of every path
 
 
-# Risks: the excess loss of an algorithm's output at the end of every path
+class End(NamedTuple):
+    """Statistics of which the first that a path has is drawn, and what the figure says of them."""
 
-OUTPUTS = ("tail_exc", "avg_exc", "last_exc")
-"""Statistics of an algorithm's output: the first that a path has is drawn."""
-MAX_OWN = 6
-"""Most combinations of an algorithm's own settings that are told apart by colour."""
+    statistics: Sequence[str]
+    heading: str
+    axis: str
+    theory: str
 
 
-def last_risks(results: Results) -> list[Row]:
-    """One row per path: its output's excess loss at its last checkpoint.
+ENDS = {
+    "rates": End(["mean_gradient_norm"], "Gradient norm", "mean gradient norm", "slope of the theorem"),
+    "risk": End(
+        ["tail_exc", "avg_exc", "last_exc"], "Excess risk of the output", "excess risk", "leading term"
+    ),
+}
+
+
+def end_rows(results: Results, statistics: Sequence[str]) -> list[Row]:
+    """One row per path: the first of some statistics that it has, at its last checkpoint.
 
     A path that serves every n stands at every n at which another one ends.
     """
-    rows = [r for r in results.followed if r["stat"] in OUTPUTS and r["mean"] is not None]
+    rows = [r for r in results.followed if r["stat"] in statistics and r["mean"] is not None]
     at_ends = last_rows(rows)
     ends = {row["n"] for row in at_ends}
     at_ends += [row for row in rows if row.get("horizon") is None and row["n"] in ends]
-    at_ends.sort(key=lambda row: (-OUTPUTS.index(row["stat"]), row["step"]))
+    at_ends.sort(key=lambda row: (-statistics.index(row["stat"]), row["step"]))
     return list({(row["path"], row["n"]): row for row in at_ends}.values())
 
 
-def path_factors(results: Results, rows: Sequence[Row]) -> list[str]:
-    """The settings that differ between paths. The horizon is n itself."""
-    names = ["n", *(name for name in results.path_varying if name != "horizon")]
-    return [name for name in names if len({repr(row.get(name)) for row in rows}) > 1]
+def at_end(results: Results, x: str, name: str, asked: Asked) -> Any:
+    """A statistic at the end of the paths against a setting of problem or algorithm, or n if it varies.
 
-
-def risk(results: Results, x: str = "n", asked: Asked = PLAIN) -> Any:
-    """Mean excess loss of the output against a setting of problem or algorithm, or n if it varies.
-
-    A path without the setting (a baseline without a budget) is drawn level.
+    Both axes are logarithmic, so that a rate is a straight line. A path without the setting (a baseline
+    without a budget) is drawn level. Theory's rates have no constants that mean anything at these sizes:
+    their lines start at each series' first point and show the slope.
     """
-    rows = last_risks(results)
+    end = ENDS[name]
+    rows = end_rows(results, end.statistics)
     if not rows:
-        raise InputError("figure", "risk", "a run with [trajectory] that has an excess loss")
-    names = path_factors(results, rows)
-    able = [name for name in names if all(is_number(r[name]) for r in rows if r[name] is not None)]
+        raise InputError("figure", name, f"a run with [trajectory] that has {', '.join(end.statistics)}")
+    # The horizon is n itself.
+    names = ["n", *(factor for factor in results.path_varying if factor != "horizon")]
+    names = [factor for factor in names if len({repr(row.get(factor)) for row in rows}) > 1]
+    able = [k for k in names if all(is_number(row[k]) for row in rows if row[k] is not None)]
     x = able[0] if able and x == "n" and x not in able else x
     if x not in able:
-        raise InputError("x", x, f"one of {', '.join(able)}")
-    placed = (x, "algorithm", *asked.rows, *asked.cols, *asked.color)
-    others = [name for name in names if name not in placed]
-    own = [name for name in others if any(row[name] is None for row in rows)]
-    across = [name for name in others if name not in own]
-    if len({(row["algorithm"], *(row[k] for k in own)) for row in rows if own}) > MAX_OWN:
-        # Too many for colours: panels of their own, and paths without the settings stand in all of them.
-        known = sorted({tuple(row[k] for k in own) for row in rows if all(row[k] is not None for k in own)})
-        rows = [
-            row | dict(zip(own, values, strict=True))
-            for row in rows
-            for values in (known if any(row[k] is None for k in own) else [tuple(row[k] for k in own)])
-        ]
-        across, own = across + own, []
-    across += [*asked.rows, *asked.cols]
-    place = arrange(results, rows, across, asked)
+        raise InputError("x", x, f"a number that varies: {', '.join(able) or 'none does'}")
+    rows.sort(key=lambda row: present_last(row, [x]))
     places = distinct(rows, x)
+    first: dict[tuple[str, str], Row] = {}
     points: list[Row] = []
-    for row in rows:
-        keys = dict.fromkeys(("algorithm", *asked.color, *own))
-        point = place(row) | {"series": name_series(results, row, [*keys]), "replicates": row["replicates"]}
-        point |= {"y": row["mean"], "limit": row["theory_limit"], "order": tuple(row[k] for k in across)}
+    for row in place_paths(results, rows, [factor for factor in names if factor != x], asked):
+        point = row["place"] | {"series": row["series"], "replicates": row["replicates"]}
+        point |= {"y": row["mean"], "limit": row["theory_limit"]}
         point |= interval(row["mean"], row["mcse"] or 0.0, log=True)
+        if name == "rates" and row["theory_limit"]:
+            start = first.setdefault((point["panel"], point["series"]), row)
+            scaled = start["mean"] * row["theory_limit"] / start["theory_limit"]
+            point["limit"] = None if x == "epochs" else scaled
         points += [point | {"x": at} for at in (places if row[x] is None else [row[x]])]
-    points.sort(key=lambda p: (p["order"], p["series"], p["x"]))
-    names = list(dict.fromkeys(point["series"] for point in points))
-    one = len({name.partition(",")[0] for name in names}) == 1
     layout = Layout(
-        "Excess risk of the output",
+        end.heading,
         results.names[x].axis,
-        "excess risk",
-        [(name, "" if one else name) for name in names],
-        log_x=places[0] > 0 and places[-1] >= 4 * places[0],
+        end.axis,
+        families(points),
+        log_x=True,
         log_y=True,
-        theory={"limit": "leading term"} if any(p["limit"] is not None for p in points) else {},
+        theory={"limit": end.theory} if any(p["limit"] is not None for p in points) else {},
     )
     return draw(points, layout)

@@ -1,4 +1,4 @@
-// Sorts tables, changes the theme, filters figures and tables, and draws figures to the width of the page.
+// Sorts tables, filters figures and tables, and draws figures to the width of the page.
 const textOf = (cell) => cell.textContent.trim();
 const headsOf = (table) => [...table.tHead.rows[0].cells].map(textOf);
 
@@ -36,24 +36,6 @@ function prepareTables() {
     const heads = headsOf(table);
     for (const row of table.tBodies[0].rows) heads.forEach((head, at) => { if (row.cells[at]) row.cells[at].dataset.label = head.replace(" ± MCSE", " ±"); });
   }
-}
-
-function prepareTheme() {
-  const button = document.getElementById("theme");
-  const order = ["auto", "light", "dark"];
-  const set = (theme) => {
-    if (theme === "auto") delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = theme;
-    button.textContent = `Theme: ${theme}`;
-    try { localStorage.setItem("ldpflow-theme", theme); } catch { /* a private window */ }
-  };
-  let theme = "auto";
-  try { theme = localStorage.getItem("ldpflow-theme") || "auto"; } catch { /* a private window */ }
-  set(order.includes(theme) ? theme : "auto");
-  button.addEventListener("click", () => {
-    const now = document.documentElement.dataset.theme || "auto";
-    set(order[(order.indexOf(now) + 1) % 3]);
-  });
 }
 
 // Figures: data come by columns.
@@ -113,21 +95,21 @@ function fit(spec, width) {
   const able = Math.max(1, Math.floor((width - 30) / wide));
   fitted.config.legend = { ...fitted.config.legend, columns: Math.min(able, width < 560 ? 2 : 6), labelLimit: width - 80 };
   if (width < 560 || labels.length > able) fitted.config.legend.layout = { top: { direction: "vertical" } };
-  const heights = fitted.data.values.flatMap((row) => ["y", "low", "high", "shared", "band_low"].map((name) => row[name])).filter(Number.isFinite);
+  const heights = fitted.data.values.flatMap((row) => ["y", "low", "high", "shared"].map((name) => row[name])).filter(Number.isFinite);
   for (const [channel, { field, legend, scale, axis }] of encodings) { // legends and axes of what is shown
     const present = new Set(fitted.data.values.map((row) => row[field]));
     const names = scale?.domain?.filter?.((name) => present.has(name)) ?? [];
     if (legend && !legend.values && names.length) legend.values = names;
-    if (!chosen.size || !scale?.domain) continue;
-    if (field === "place" || field === "x") {
-      const at = [...present].map((x) => (field === "place" ? Math.round(x) : x)).sort((a, b) => a - b);
-      const pad = scale.type === "log" ? Math.max((at.at(-1) / at[0]) ** 0.06, 1.05) : 0;
-      const space = field === "place" ? 0.5 : 0.06 * (at.at(-1) - at[0]) || 0.1;
-      if (axis?.values) axis.values = field === "place" ? [...new Set(at)].flatMap((x) => [x - 0.5, x]) : axis.values.filter((x) => present.has(x));
-      scale.domain = pad ? [at[0] / pad, at.at(-1) * pad] : [at[0] - space, at.at(-1) + space];
-    } else if (channel === "y" && heights.length) {
+    if (!chosen.size) continue;
+    if (field === "place") {
+      const at = [...new Set([...present].map(Math.round))].sort((a, b) => a - b);
+      scale.domain = [at[0] - 0.5, at.at(-1) + 0.5];
+      if (axis?.values) axis.values = at.flatMap((x) => [x - 0.5, x]);
+    } else if (field === "x") {
+      if (axis?.values) axis.values = axis.values.filter((x) => present.has(x));
+    } else if (channel === "y" && scale?.domain && heights.length) {
       const ends = [Math.min(...heights), Math.max(...heights)];
-      scale.domain = scale.type === "log" ? [ends[0] / 1.25, ends[1] * 1.25] : [Math.max(ends[0] - 0.02, 0), scale.domain[1]];
+      scale.domain = [ends[0] / 1.25, ends[1] * 1.25];
       const marks = axis?.values?.filter((value) => value >= scale.domain[0] && value <= scale.domain[1]) ?? [];
       if (axis?.values) Object.assign(axis, marks.length > 2 ? { values: marks } : { values: undefined, tickCount: 4 });
     }
@@ -238,21 +220,14 @@ async function draw() {
 // The picker: factors and values that figures and tables show.
 const picker = document.getElementById("picker");
 const factors = picker ? [...picker.querySelectorAll("details")] : [];
-const filter = document.getElementById("filter");
 
 function filterTables() {
-  const words = filter ? filter.value.toLowerCase().split(/\s+/).filter(Boolean) : [];
   for (const table of document.querySelectorAll("table:not(#glance-table)")) {
     const heads = headsOf(table);
     const tests = factors.filter(({ dataset }) => chosen.has(dataset.name) && heads.includes(dataset.label))
       .map(({ dataset }) => [heads.indexOf(dataset.label), [...chosen.get(dataset.name)]]);
     const passes = (text, values) => text === "-" || values.some((value) => value === text || value.startsWith(`${text},`));
-    const searched = table.id === "cell-table" ? words : [];
-    for (const row of table.tBodies[0].rows) {
-      const cells = [...row.cells].map(textOf);
-      const found = searched.every((word) => cells.some((cell) => cell.toLowerCase() === word || (word.length > 1 && /[a-z]/.test(word[0]) && cell.toLowerCase().includes(word))));
-      row.hidden = !found || tests.some(([at, values]) => !passes(cells[at], values));
-    }
+    for (const row of table.tBodies[0].rows) row.hidden = tests.some(([at, values]) => !passes(textOf(row.cells[at]), values));
     table.parentElement.classList.toggle("empty", [...table.tBodies[0].rows].every((row) => row.hidden));
     heads.forEach((head, at) => { // columns of single values, as n = 1e5
       const [label, value] = head.split(" = ");
@@ -267,49 +242,32 @@ function filterTables() {
     const summary = details.querySelector("summary");
     summary.textContent = summary.textContent.replace(/^[\d,]+/, count);
   }
-  foldTables();
 }
 
-// Of what is chosen a long table has its first rows, and the others at a click.
-function foldTables() {
-  for (const box of document.querySelectorAll("[data-most]")) {
-    let button = box.nextElementSibling;
-    if (!button?.matches(".more")) {
-      button = document.createElement("button");
-      Object.assign(button, { className: "more", type: "button" });
-      button.addEventListener("click", () => { box.dataset.most = "Infinity"; foldTables(); });
-      box.after(button);
-    }
-    const rows = [...box.querySelectorAll("tbody tr:not([hidden])")];
-    rows.forEach((row, at) => row.classList.toggle("beyond", at >= box.dataset.most));
-    button.hidden = rows.length <= box.dataset.most;
-    button.textContent = `Show ${rows.length - box.dataset.most} ${box.dataset.what}`;
-  }
-}
-
+// Columns of the table of cells, and the cells that are chosen. Not all cells of a large run are on the page.
+const cells = document.getElementById("cells");
+const whole = cells && !cells.dataset.left;
+const heads = cells ? headsOf(document.getElementById("cell-table")) : [];
+const column = (name) => heads.findIndex((head) => head.startsWith(name));
+const [method, state, length, failed, replicates] = ["method", "state*", "length / oracle", "failed", "replicates"].map(column);
+const coverage = column("failures as misses") < 0 ? column("coverage") : column("failures as misses");
 const shownCells = () => [...document.querySelectorAll("#cell-table tbody tr")].filter((row) => !row.hidden).map((row) => [...row.cells].map(textOf));
+const total = (rows, at) => rows.reduce((sum, row) => sum + Number(row[at].replaceAll(",", "")), 0);
 
 // The table at a glance again, of the cells that are chosen.
 function countCells() {
-  const cells = document.getElementById("cell-table");
-  const glance = document.getElementById("glance-table");
-  if (!cells || document.getElementById("cells").dataset.left) return; // not all cells are on the page
-  const heads = headsOf(cells);
-  const column = (name) => heads.findIndex((head) => head.startsWith(name));
-  const [method, state, length, failed, replicates] = ["method", "state*", "length / oracle", "failed", "replicates"].map(column);
-  const coverage = column("failures as misses") < 0 ? column("coverage") : column("failures as misses");
+  if (!whole) return;
   const shown = shownCells();
   const span = (rows, at, digits) => {
     const values = rows.map((row) => parseFloat(row[at])).filter((value) => !Number.isNaN(value));
     const ends = [Math.min(...values), Math.max(...values)].map((value) => value.toFixed(digits));
     return values.length ? [...new Set(ends)].join(" to ") : "-";
   };
-  for (const row of glance.tBodies[0].rows) {
+  for (const row of document.getElementById("glance-table").tBodies[0].rows) {
     const own = shown.filter((cell) => cell[method] === textOf(row.cells[0]));
-    const count = (text) => own.filter((cell) => cell[state] === text).length;
-    const total = (at) => own.reduce((sum, cell) => sum + Number(cell[at].replaceAll(",", "")), 0);
-    const texts = [own.length, span(own, coverage, 3), count("holds"), count("unclear"), count("fails"), own.filter((cell) => cell[state] === "holds, recommended").length, span(own, length, 2), total(failed) ? `${total(failed).toLocaleString("en")} (${(100 * total(failed) / total(replicates)).toFixed(1)}%)` : 0];
-    texts[2] += texts[5];
+    const count = (text) => own.filter((cell) => cell[state].startsWith(text)).length;
+    const lost = total(own, failed);
+    const texts = [own.length, span(own, coverage, 3), count("holds"), count("unclear"), count("fails"), count("holds, recommended"), span(own, length, 2), lost ? `${lost.toLocaleString("en")} (${(100 * lost / total(own, replicates)).toFixed(1)}%)` : 0];
     texts.forEach((text, at) => { row.cells[at + 1].textContent = text; });
     row.hidden = !own.length;
   }
@@ -317,27 +275,23 @@ function countCells() {
 
 // What holds and what fails among the chosen cells, in the place of the sentences on all of them.
 function describe() {
+  if (!whole) return;
   const place = document.getElementById("chosen");
-  const cells = document.getElementById("cells");
-  if (!place || !cells || cells.dataset.left) return;
   place.hidden = !chosen.size;
   for (const finding of document.querySelectorAll(".finding.whole")) finding.hidden = chosen.size > 0;
   if (!chosen.size) return;
-  const heads = headsOf(document.getElementById("cell-table"));
-  const at = (name) => heads.findIndex((head) => head.startsWith(name));
-  const [method, state, cover] = [at("method"), at("state*"), at("failures as misses") < 0 ? at("coverage") : at("failures as misses")];
+  const shown = shownCells();
   const barred = JSON.parse(cells.dataset.barred);
-  const rows = shownCells().filter((row) => !barred.includes(row[method]));
+  const rows = shown.filter((row) => !barred.includes(row[method]));
   const groups = [...new Set(rows.map((row) => row[method]))].map((name) => [name, rows.filter((row) => row[method] === name)]);
   const list = (word) => groups.map(([name, own]) => [name, own.filter((row) => row[state].startsWith(word)).length, own.length])
     .filter(([, count]) => count).map(([name, count, all]) => `${name} in ${count} of ${all}`).join("; ") || "none";
-  const total = (name) => shownCells().reduce((sum, row) => sum + Number(row[at(name)].replaceAll(",", "")), 0).toLocaleString("en");
   const open = rows.filter((row) => row[state] === "unclear").length;
-  const worst = rows.reduce((least, row) => (parseFloat(row[cover]) < parseFloat(least?.[cover] ?? 2) ? row : least), null);
+  const worst = rows.reduce((least, row) => (parseFloat(row[coverage]) < parseFloat(least?.[coverage] ?? 2) ? row : least), null);
   const where = worst?.slice(0, method + 1).map((value, i) => (i === method ? value : `${heads[i]} = ${value}`)).reverse().join(", ");
   place.textContent = `Of the ${rows.length} chosen cells that are judged, shown to hold the level: ${list("holds")}. Shown to fail: ${list("fails")}. Too few replicates to say: ${open}.`
-    + ` Intervals that are missing: ${total("failed")} of ${total("replicates")}.`
-    + (worst ? ` Lowest coverage: ${worst[cover]} (${where}).` : "");
+    + ` Intervals that are missing: ${total(shown, failed).toLocaleString("en")} of ${total(shown, replicates).toLocaleString("en")}.`
+    + (worst ? ` Lowest coverage: ${worst[coverage]} (${where}).` : "");
 }
 
 function show() {
@@ -351,21 +305,20 @@ function show() {
   picker?.classList.toggle("active", chosen.size > 0);
   document.body.classList.toggle("picked", chosen.size > 0);
   filterTables();
-  countRows();
+  const count = `${shownCells().length} of ${document.querySelectorAll("#cell-table tbody tr").length} cells`;
+  if (picker) document.getElementById("picked").textContent = chosen.size ? count : "";
   describe();
 }
 
-function countRows() {
-  const rows = [...document.querySelectorAll("#cell-table tbody tr")];
-  const text = `${rows.filter((row) => !row.hidden).length} of ${rows.length}`;
-  if (filter) document.getElementById("count").textContent = `${text} rows`;
-  if (picker) document.getElementById("picked").textContent = chosen.size ? `${text} cells` : "";
+function change() {
+  show();
+  countCells();
+  draw();
 }
 
 function prepareFilters() {
-  filter?.addEventListener("input", () => { filterTables(); countRows(); describe(); });
-  picker?.addEventListener("change", () => { show(); countCells(); draw(); });
-  picker?.addEventListener("reset", () => setTimeout(() => { show(); countCells(); draw(); }));
+  picker?.addEventListener("change", change);
+  picker?.addEventListener("reset", () => setTimeout(change));
   document.addEventListener("click", (event) => { for (const factor of factors) if (!factor.contains(event.target)) factor.open = false; });
   for (const details of document.querySelectorAll(".supplement")) details.addEventListener("toggle", () => { if (details.open && !matchMedia("print").matches) draw(); });
   show();
@@ -378,10 +331,8 @@ function goOn() {
   let place = null;
   try { place = JSON.parse(sessionStorage.getItem(here)); sessionStorage.removeItem(here); } catch { /* a private window */ }
   if (!place) return;
-  if (filter) filter.value = place.words;
   for (const input of picker?.querySelectorAll("input") ?? []) input.checked = place.picks.includes(`${input.closest("details").dataset.name} ${input.value}`);
-  show();
-  if (chosen.size) { countCells(); draw(); }
+  if (place.picks.length) change();
   window.scrollTo(place.x, place.y);
 }
 
@@ -389,7 +340,7 @@ function readAgain(seconds) {
   setTimeout(() => {
     if (document.hidden) { readAgain(seconds); return; }
     const picks = [...(picker?.querySelectorAll("input:checked") ?? [])].map((input) => `${input.closest("details").dataset.name} ${input.value}`);
-    const place = { x: window.scrollX, y: window.scrollY, words: filter?.value ?? "", picks };
+    const place = { x: window.scrollX, y: window.scrollY, picks };
     try { sessionStorage.setItem(here, JSON.stringify(place)); } catch { /* a private window */ }
     location.reload();
   }, 1000 * seconds);
@@ -417,7 +368,6 @@ function prepareContents() {
 }
 
 prepareContents();
-prepareTheme();
 prepareTables();
 prepareFilters();
 preparePrint();

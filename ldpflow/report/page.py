@@ -21,18 +21,9 @@ from ldpflow.columns import counted, round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.report.answers import (
-    cell_table,
-    choices,
-    diagnostics,
-    failures,
-    findings,
-    followed_table,
-    glance,
-    pairs,
-)
+from ldpflow.report import answers
 from ldpflow.report.charts import write_file
-from ldpflow.report.figures import CAPTIONS, last_risks
+from ldpflow.report.figures import CAPTIONS
 from ldpflow.report.pictures import Figure, figures_of, published_comparisons
 from ldpflow.report.progress import command_of, progress
 from ldpflow.report.results import Results, Row, distinct, measured
@@ -66,24 +57,24 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         "page.html.jinja",
         draw_figures(results),
         name=results.name,
-        findings=findings(results).sentences,
+        findings=answers.findings(results).sentences,
         lead=lead(results),
         picker=picker(results),
         progress=progress(results.store, results.sessions, results.table, lambda: results.trajectories, live),
         facts=facts(results),
         left_out=[*stored_left_out(results.store), *results.parts_left_out],
-        glance=glance(results, settings),
-        choices=choices(results, settings),
+        glance=(answers.GLANCE, answers.glance(results, settings)) if results.rows else None,
+        choices=answers.choices(results, settings),
         enough=enough_in_words(results.values("level")),
         tolerance=f"{100 * TOLERANCE:g}",
         methods=[in_a_line(method) for method in results.values("method")],
         words=words(results),
         barred=sorted({row["series"] for row in results.rows if why_barred(row)}),
-        failures=failures(results),
-        pairs=pairs(results),
-        followed=followed_table(results) if results.followed else None,
+        failures=answers.failures(results),
+        pairs=answers.pairs(results),
+        followed=answers.followed_table(results) if results.followed else None,
         comparisons=published_comparisons(results),
-        table=cell_table(results, settings),
+        table=answers.cell_table(results, settings),
         text=results.design.text,
         commands=commands(results),
         paragraph=study_paragraph(results.design, results.table, results.sessions) if results.study else "",
@@ -106,7 +97,7 @@ def words(results: Results) -> list[tuple[str, str]]:
         meaning = (column.meaning or column.title).removesuffix("; null elsewhere")
         if meaning and column.label not in found:
             found[f"{column.symbol} ({name})" if column.symbol else name] = meaning
-    found |= {summary.name: summary.meaning for summary in diagnostics(results)}
+    found |= {summary.name: summary.meaning for summary in answers.diagnostics(results)}
     return [(word, f"{text.replace('`', '').removesuffix('.')}.") for word, text in found.items()]
 
 
@@ -122,19 +113,6 @@ def picker(results: Results) -> list[dict[str, Any]]:
     return [factor for factor in found if len(factor["values"]) > 1]
 
 
-def load_template(name: str) -> jinja2.Template:
-    """A template of this package; it escapes what it is given."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ldpflow.report", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.globals |= {"measured": measured, "short": short, "round_text": round_text}
-    return environment.get_template(name)
-
-
 def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, **values: Any) -> str:
     """A page with its styles, scripts and figures (id, heading, caption, chart)."""
     sections, specs = [], {}
@@ -145,8 +123,16 @@ def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, 
         sections.append(section | {"tall": TALL.get(name, LOW) if "facet" in spec else 0})
     bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
     text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # nothing in it ends a script
-    return load_template(template).render(
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ldpflow.report", ""),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    return environment.get_template(template).render(
         **values,
+        **{"measured": measured, "short": short, "round_text": round_text},
         sections=sections,
         specs=Markup(text),
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -287,13 +273,14 @@ def draw_figures(results: Results) -> list[tuple[str, str, str, Any]]:
         axes["design-beta"] = "beta"
     if len(results.series) < MANY:
         del axes["choice"]
-    if not any(row["stat"] == "tail_exc" for row in last_risks(results)):
+    if not any(row["stat"] == "tail_exc" for row in results.followed):
         del axes["risk"]
     found = []
     for name, x in axes.items():
         try:
             figure = figures[name]
-            found.append((name, figure.heading, figure.caption, figure.chart(results, x)))
+            caption = f"{figure.caption} {figure.marks}"
+            found.append((name, figure.heading, caption, figure.chart(results, x)))
         except DamagedRun:
             raise
         except InputError:

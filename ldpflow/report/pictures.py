@@ -14,38 +14,21 @@ import altair as alt
 import numpy as np
 
 from ldpflow.errors import InputError
+from ldpflow.report import charts
 from ldpflow.report.answers import COVERAGE, findings
-from ldpflow.report.charts import (
-    GREY,
-    LABEL,
-    LETTER,
-    MISSES,
-    RULE,
-    Layout,
-    clean,
-    draw,
-    log_marks,
-    named_scale,
-    panels,
-    series_looks,
-    spread,
-    style_chart,
-    y_title,
-)
 from ldpflow.report.figures import (
     CAPTIONS,
     CURVES,
+    ENDS,
     MEASURES,
     PAIRED,
-    PLAIN,
     Asked,
     Curves,
     arrange,
+    at_end,
     curves_of,
     interval,
     measure,
-    rates,
-    risk,
     trajectory,
 )
 from ldpflow.report.results import Results, Row, distinct
@@ -75,7 +58,7 @@ def parts_of(row: Row) -> dict[str, float]:
     return found
 
 
-def explanation(results: Results, asked: Asked = PLAIN) -> Any:
+def explanation(results: Results, asked: Asked) -> Any:
     """A stacked bar for each cell: the terms of coverage less level, and their sum with its error."""
     points: list[Row] = []
     if asked.color:
@@ -99,8 +82,8 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     names_of_bars = alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=0, labelBaseline=first)
     y = alt.Y("series:N", sort=names, title=None, axis=names_of_bars)
     heading = "coverage - level"
-    x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=LABEL), stack="zero")
-    colour = alt.Color("part:N", scale=named_scale(shown), legend=alt.Legend(title=None))
+    x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=charts.LABEL), stack="zero")
+    colour = alt.Color("part:N", scale=charts.named_scale(shown), legend=alt.Legend(title=None))
     tips = ["series:N", "panel:N", "part:N", "cause:N", "effect:Q", "gap:Q"]
     base = alt.Chart()
     fields: list[Any] = [*shown]
@@ -110,7 +93,7 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     bars = bars.mark_bar(height={"band": 0.75}, stroke="#55585e", strokeWidth=0.4)
     layers = [
         bars.encode(x=x, y=y, color=colour, order="rank:Q", tooltip=tips),
-        base.mark_rule(color=GREY).encode(x=alt.XDatum(0)),
+        base.mark_rule(color=charts.GREY).encode(x=alt.XDatum(0)),
         base.mark_rule(color="#767c85", strokeWidth=1.2).encode(
             x=alt.X("low:Q", title=heading), x2="high:Q", y=y
         ),
@@ -126,12 +109,12 @@ def explanation(results: Results, asked: Asked = PLAIN) -> Any:
     count = len({point.get("column", point["row"]) for point in points})
     # Labels of rows stand beside them, turned.
     longest = max(len(line) for point in points for line in point["row"][1].split(", "))
-    height = max((13 * max(map(len, lines.values())) + 2) * len(names), 60, round(LETTER * longest))
+    height = max((13 * max(map(len, lines.values())) + 2) * len(names), 60, round(charts.LETTER * longest))
     size = {"width": {1: 480, 2: 340}.get(count, 200), "height": height}
     undefined = sum(not any(name in point for name in shown) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
-    drawn = panels(points, layers, size)
-    chart = style_chart(drawn, "Why coverage differs from its level", text, 130, absent)
+    drawn = charts.panels(points, layers, size)
+    chart = charts.style_chart(drawn, "Why coverage differs from its level", text, 130, absent)
     chart.usermeta["height"] = height
     return chart
 
@@ -153,14 +136,14 @@ def zip_plot(results: Results) -> Any:
     and only there, is what a good method looks like.
     """
     heading = "rank of |error| / half length (%)"
-    ticks = alt.Axis(values=[0, 50, 80, 90, 100], grid=False, labelExpr=LABEL)
+    ticks = alt.Axis(values=[0, 50, 80, 90, 100], grid=False, labelExpr=charts.LABEL)
     y = alt.Y("rank:Q", title=heading, scale=alt.Scale(domain=[0, 100]), axis=ticks)
     colour = alt.Color(
         "kind:N",
-        scale=named_scale(MISSES),
+        scale=charts.named_scale(charts.MISSES),
         legend=alt.Legend(title="the interval", symbolType="stroke", symbolSize=200, symbolStrokeWidth=3),
     )
-    x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=LABEL))
+    x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=charts.LABEL))
     base = alt.Chart()
     points: list[Row] = []
     absent, most = [], 0
@@ -190,16 +173,16 @@ def zip_plot(results: Results) -> Any:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")
     layers = [
         base.mark_rule(strokeWidth=1.1).encode(x=x, x2="upper:Q", y=y, color=colour),
-        base.mark_rule(color=GREY, strokeWidth=1).encode(x=alt.XDatum(0)),
-        base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", title=heading)),
+        base.mark_rule(color=charts.GREY, strokeWidth=1).encode(x=alt.XDatum(0)),
+        base.mark_rule(**charts.RULE).encode(y=alt.Y("mean(level):Q", title=heading)),
     ]
     names = [name.replace("\n", ", ") for _, name in sorted({point["row"] for point in points})]
     text = (
         f"Zip plots of {len(names)} cells, up to {most} intervals each, ranked by error over half "
         f"length: {'; '.join(names)}."
     )
-    drawn = panels(points, layers, {"width": 210, "height": 170}, x="independent")
-    return style_chart(drawn, "Zip plots: the intervals themselves", text, left_out=" ".join(absent))
+    drawn = charts.panels(points, layers, {"width": 210, "height": 170}, x="independent")
+    return charts.style_chart(drawn, "Zip plots: the intervals themselves", text, left_out=" ".join(absent))
 
 
 def intervals(results: Results, row: Row) -> list[Row]:
@@ -218,7 +201,7 @@ def intervals(results: Results, row: Row) -> list[Row]:
     count = len(cell.ok)
     half = np.maximum((cell.upper - cell.lower) / 2, np.finfo(float).tiny)
     order = np.argsort(np.abs(cell.estimate - cell.truth) / half, kind="stable")
-    ranks = spread(range(count), MAX_INTERVALS)
+    ranks = charts.spread(range(count), MAX_INTERVALS)
     low, high = ((limits - cell.truth)[order[ranks]] for limits in (cell.lower, cell.upper))
     # One interval of any length would flatten all others.
     sizes = np.abs([low, high])
@@ -227,12 +210,7 @@ def intervals(results: Results, row: Row) -> list[Row]:
     kinds = np.where(low > 0, "lies too high", np.where(high < 0, "lies too low", "covers"))
     ends = np.clip([low, high], -reach, reach)
     return [
-        {
-            "lower": clean(lower),
-            "upper": clean(upper),
-            "kind": kind,
-            "rank": clean(100 * (rank + 0.5) / count),
-        }
+        {"lower": lower, "upper": upper, "kind": kind, "rank": 100 * (rank + 0.5) / count}
         for rank, lower, upper, kind in zip(ranks, *ends.tolist(), kinds.tolist(), strict=True)
     ]
 
@@ -251,7 +229,8 @@ def compare_with_published(results: Results) -> Any:
     """
     points: list[Row] = []
     ranks: dict[str, int] = {}
-    for row in (row for comparison in published_comparisons(results) for row in comparison.rows):
+    rows = [row for comparison in published_comparisons(results) for row in comparison.rows]
+    for row in rows:
         scale = row.printed if row.measure == "length" else 1.0
         vector = f", coordinate {row.coordinate}" if row.problem == "quantile_regression" else ""
         panel = f"{row.measure}, τ = {row.tau:g}{vector}"
@@ -263,29 +242,28 @@ def compare_with_published(results: Results) -> Any:
             ("this run", row.ours, row.ours_se),
             ("published", row.printed, printed_se),
         ):
-            point = place | {"panel": f"{panel}, {row.method}", "series": series, "x": row.n, "z": row.z}
+            point = place | {"panel": f"{panel}, {row.method}", "series": series, "x": row.n}
             points.append(point | {"y": value / scale} | interval(value / scale, se / scale, log=False))
     if not points:
         raise InputError("figure", "paper", "a run that has cells of a published study")
-    layout = Layout(
+    layout = charts.Layout(
         "This run and the published tables",
         "n (users)",
         "coverage, or length / published length",
         [("this run", "BB"), ("published", "oracle")],
         ranked=True,
-        tips=("z",),
-        remark=f"Largest |z| {max(abs(point['z']) for point in points):.2f}.",
+        remark=f"Largest |z| {max(abs(row.z) for row in rows):.2f}.",
     )
-    return draw(points, layout)
+    return charts.draw(points, layout)
 
 
 # Coverage against length, the choice between methods
 
-FILLS = {"recommended": 1.0, HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
-"""How full the symbol of a method is: by its state in a setting. That of the recommended one is larger."""
+FILLS = {HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
+"""How full the symbol of a method is, by its state in a setting."""
 
 
-def choice(results: Results, asked: Asked = PLAIN) -> Any:
+def choice(results: Results, asked: Asked) -> Any:
     """Coverage against length of all methods, a panel per setting; the recommended one has its name."""
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
@@ -304,25 +282,23 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
             point |= {"coverage": entry.coverage, "level": row["level"]}
             point |= {end: row[f"{COVERAGE}_{end}"] for end in ("low", "high")}
             point |= {"short": max(entry.length - half, entry.length / 10), "long": entry.length + half}
-            point["label"] = row["series"] if entry is setting.best else ""
-            point["kind"] = "recommended" if entry is setting.best else entry.state
-            point |= {"full": FILLS[point["kind"]], "size": 150 if entry is setting.best else 80}
-            points.append(point)
+            best = entry is setting.best
+            point |= {"kind": "recommended" if best else entry.state, "label": row["series"] if best else ""}
+            points.append(point | {"full": FILLS[entry.state]})
     undefined = len(results.rows) - len(points)
-    drawn = series_looks([*results.series.items()])
+    drawn = charts.series_looks([*results.series.items()])
     key = alt.Legend(title=None)
-    shades = named_scale({name: look.color for name, look in drawn.items()})
-    shapes = named_scale({name: look.shape for name, look in drawn.items()})
+    shades = charts.named_scale({name: look.color for name, look in drawn.items()})
+    shapes = charts.named_scale({name: look.shape for name, look in drawn.items()})
     colour = alt.Stroke("method:N", scale=shades, legend=key)
     symbol = alt.Fill("method:N", scale=shades, legend=key), alt.Shape("method:N", scale=shapes, legend=key)
-    lowest = min(point[name] for point in points for name in ("low", "level"))
-    scale = alt.Scale(domain=[max(lowest - 0.02, 0.0), 1.0], zero=False, nice=False)
+    scale = alt.Scale(zero=False, nice=False, padding=8)
     words = "coverage, failures as misses"
-    heading = y_title(points, words)
-    y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=LABEL))
+    heading = charts.y_title(points, words)
+    y = alt.Y("coverage:Q", scale=scale, title=heading, axis=alt.Axis(labelExpr=charts.LABEL))
     across = alt.Scale(type="log", nice=False, padding=16)
-    marks = log_marks(min(point["short"] for point in points), max(point["long"] for point in points))
-    ticks = alt.Axis(labelExpr=LABEL, values=marks, labelOverlap=True)
+    marks = charts.log_marks(min(point["short"] for point in points), max(point["long"] for point in points))
+    ticks = alt.Axis(labelExpr=charts.LABEL, values=marks, labelOverlap=True)
     relative = any(row.get("length_relative") is not None for row in results.rows)
     axis = "mean length / oracle length" if relative else "mean length"
     x = alt.X("length:Q", scale=across, title=axis, axis=ticks)
@@ -330,20 +306,13 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     bars = base.mark_rule(strokeWidth=1.2).encode(stroke=colour)
     tips = ["method:N", "kind:N", "coverage:Q", "length:Q"]
     layers = [
-        base.mark_rule(**RULE).encode(y=alt.Y("mean(level):Q", scale=scale, title=heading)),
+        base.mark_rule(**charts.RULE).encode(y=alt.Y("mean(level):Q", scale=scale, title=heading)),
         bars.encode(x=x, y=alt.Y("low:Q", scale=scale), y2="high:Q"),
         bars.encode(x=alt.X("short:Q", scale=across), x2="long:Q", y=y),
-        # An empty symbol has no bars within.
-        base.mark_point(opacity=1, fill="#ffffff", strokeWidth=0).encode(
-            x=x, y=y, shape=symbol[1], size=alt.Size("size:Q", scale=None)
+        base.mark_point(opacity=1, strokeWidth=1.2, size=80).encode(
+            *(x, y, colour, *symbol), fillOpacity=alt.FillOpacity("full:Q", scale=None), tooltip=tips
         ),
-        base.mark_point(opacity=1, strokeWidth=1.2).encode(
-            *(x, y, colour, *symbol),
-            fillOpacity=alt.FillOpacity("full:Q", scale=None),
-            size=alt.Size("size:Q", scale=None),
-            tooltip=tips,
-        ),
-        base.mark_text(align="left", dx=6, dy=-5, fontSize=10, color=GREY).encode(x=x, y=y, text="label:N"),
+        base.mark_text(align="left", dx=6, dy=-5, color=charts.GREY).encode(x=x, y=y, text="label:N"),
     ]
     chosen = [f"{s.best.row['series']} at {place(dict(s.best.row))['panel']}" for s in settings if s.best]
     text = (
@@ -352,8 +321,8 @@ def choice(results: Results, asked: Asked = PLAIN) -> Any:
     )
     absent = f"Left out: {undefined:,} cells without intervals of a length above 0." if undefined else ""
     size = None if heading else {"width": 200, "height": 150}
-    figure = panels(points, layers, size, y=words)
-    return style_chart(
+    figure = charts.panels(points, layers, size, y=words)
+    return charts.style_chart(
         figure, "Coverage against length", text, left_out=absent, wrapped=len(results.series) > 5
     )
 
@@ -373,8 +342,8 @@ class Figure(NamedTuple):
     dashes: str = ""
     """What a line of theory is, where points have one."""
 
-    def chart(self, results: Results, x: str = "n", where: str = "", **names: Any) -> Any:
-        """Draw it by ``rows``, ``cols`` and ``color``, all factors; ``where``: condition of the results."""
+    def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
+        """Draw it by ``rows``, ``cols`` and ``color``, all factors."""
         takes = signature(self.draw).parameters
         given: dict[str, Any] = {"x": x} if "x" in takes else {}
         if "asked" in takes:
@@ -384,18 +353,16 @@ class Figure(NamedTuple):
                 raise InputError(field, value, f"nothing for the figure: {self.heading}")
         chart = self.draw(results, **given)
         dashes = self.dashes if self.dashes and any("shared" in p for p in chart.data.values) else ""
-        chart.usermeta["marks"] = f"{constants(results, where)}. {dashes}{self.marks}"
+        chart.usermeta["marks"] = f"{constants(results)}. {dashes}{self.marks}"
         return chart
 
 
-def constants(results: Results, where: str = "") -> str:
+def constants(results: Results) -> str:
     """The number of replicates, and what a reader asks for first of the settings that do not vary."""
     rows = [*results.rows, *results.followed]
     found = []
-    # Those that a condition sets are in it.
-    named = {part.partition("==")[0].strip() for part in where.split(" and ") if " or " not in where}
     for name in ("level", "epsilon", "mu", "law", "tau", "n"):
-        values = {row[name] for row in rows if name in row and name not in named}
+        values = {row[name] for row in rows if name in row}
         found += [results.names.value(name, value) for value in values if len(values) == 1 and value]
     counts = distinct(rows, "replicates")
     found.append(f"{' to '.join(dict.fromkeys(f'{end:,}' for end in (counts[0], counts[-1])))} replicates")
@@ -410,8 +377,8 @@ def along_a_path(name: str, curves: Curves) -> Figure:
 
 DRAWN: dict[str, Callable[..., Any]] = {
     **{name: partial(measure, name=name) for name in MEASURES},
-    **{"choice": choice, "explanation": explanation, "zip": zip_plot},
-    **{"paper": compare_with_published, "rates": rates, "risk": risk},
+    **{name: partial(at_end, name=name) for name in ENDS},
+    **{"choice": choice, "explanation": explanation, "zip": zip_plot, "paper": compare_with_published},
 }
 __all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
 FIGURES: dict[str, Figure] = {

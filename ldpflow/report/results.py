@@ -354,17 +354,16 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
 def filter_tables(where: str, *tables: pa.Table) -> list[pa.Table]:
     """Filter every table that has the columns of a condition."""
     found: list[pa.Table] = []
-    refused, unmet = [], []
+    refused = []
     for table in tables:
         try:
-            met = table.filter(condition(where, table.schema)) if table.num_rows else table
-            unmet += [table] if table.num_rows > met.num_rows == 0 else []
-            found.append(met)
+            found.append(table.filter(condition(where, table.schema)) if table.num_rows else table)
         except InputError as error:
             refused.append(error)
             found.append(table)
-    if refused and len(refused) == sum(table.num_rows > 0 for table in tables):
+    filled = [table for table in tables if table.num_rows]
+    if len(refused) == len(filled):
         raise refused[0]
     if not any(table.num_rows for table in found):
-        select_rows(unmet[0], where)  # which says what there is
+        select_rows(filled[0], where)  # which says what there is
     return found

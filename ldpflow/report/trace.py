@@ -16,7 +16,6 @@ from ldpflow.columns import counted
 from ldpflow.errors import InputError
 from ldpflow.report.charts import LABEL, RULE, clean, colours, log_marks, named_scale, style_chart
 from ldpflow.report.results import Names, labels, method_settings
-from ldpflow.simulators.families import PARTS
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
 from ldpflow.store.schema import FINISHED, declared_columns
@@ -41,9 +40,7 @@ def trace(
     plans = study.plans()
     if len(plans) != 1 or plans[0].simulator.horizon is not None:
         found = f"{study.name} with {counted(len(plans), 'path')}"
-        entries = [entry for group in PARTS for entry in study.entries(group)]
-        lists = [f"{e.group}.{name}" for e in entries for name, values in e.axes.items() if len(values) > 1]
-        hint = f"Choose one value of {', '.join(lists) or 'every setting'}."
+        hint = "Choose one value of every setting."
         raise InputError("study", found, "one path that serves every n", hint)
     simulator = plans[0].simulator
     least = simulator.parts()["algorithm"].records_per_step()

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
-from itertools import count, takewhile
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,6 @@ MONITORED = (
     *(f"coverage_all_n{which}{end}" for which in ("", "_failures_as_misses") for end in ENDS),
     *(f"{name}{end}" for name in ("stopped_share", "coverage_at_stop") for end in ENDS),
     *("stop_n_mean", "stop_n_median"),
-    *(f"coverage_all_coordinates{which}{end}" for which in ("", "_failures_as_misses") for end in ENDS),
 )
 """Further columns of the summary of a study with [monitor]. docs/tables.md says what they are."""
 
@@ -39,12 +37,12 @@ ROUNDING = 1e-12
 Flags = NDArray[np.bool_]
 
 
-def joint_coverage(name: str, covered: Flags, defined: Flags) -> dict[str, float]:
+def coverage_all_n(covered: Flags, defined: Flags) -> dict[str, float]:
     """Share of rows with all flags ``covered``, among those with all ``defined`` and among all."""
     hits = int(covered.all(axis=1).sum())
-    result = rate(f"{name}_failures_as_misses", hits, len(covered))
+    result = rate("coverage_all_n_failures_as_misses", hits, len(covered))
     if (count := int(defined.all(axis=1).sum())) > 0:
-        result |= rate(name, hits, count)
+        result |= rate("coverage_all_n", hits, count)
     return result
 
 
@@ -92,22 +90,10 @@ class Watch:
         pairs = [found[n] for n in wanted]
         # Of each replicate and n: covered, defined, short.
         flags = np.stack([bits[:, np.searchsorted(numbers, shared)] for numbers, bits in pairs], axis=2)
-        result = {"looks": float(len(wanted))} | joint_coverage("coverage_all_n", flags[0], flags[1])
-        result |= self.all_coordinates(row)
+        result = {"looks": float(len(wanted))} | coverage_all_n(flags[0], flags[1])
         if self.target(row) is None:
             return result
         return result | coverage_at_stop(np.array(wanted, dtype=np.int64), flags[0], flags[2])
-
-    def all_coordinates(self, row: Mapping[str, Any]) -> dict[str, float]:
-        """Joint coverage of all coordinates at this n, for the row of the first coordinate."""
-        if row["coordinate"] != 0:
-            return {}
-        others = (self.families.get(self.family({**row, "coordinate": at}), {}) for at in count())
-        flags = [found[row["n"]][1] for found in takewhile(lambda found: row["n"] in found, others)]
-        if len(flags) < 2:
-            return {}
-        covered, defined, _ = np.stack(flags, axis=2)
-        return joint_coverage("coverage_all_coordinates", covered, defined)
 
     def family(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
         """Settings that cells of several n share: path, method, settings, level and coordinate."""

@@ -40,11 +40,15 @@ def browser(profile: Path, width: int = 1280, height: int = 900) -> Iterator[Any
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     try:
         resize(driver, width, height)
-        scheme = {"name": "prefers-color-scheme", "value": "light"}
-        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        prefer(driver, "light")
         yield driver
     finally:
         driver.quit()
+
+
+def prefer(driver: Any, scheme: str) -> None:
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
 
 def resize(driver: Any, width: int, height: int = 900) -> None:

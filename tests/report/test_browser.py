@@ -17,7 +17,7 @@ from ldpflow.report.page import report_html
 from ldpflow.report.results import Results, rank_series
 from ldpflow.study import Study
 from tests.oracles.transcript import SETTINGS, demo
-from tests.report.browser import browser, complaints, missing, opened, requests, resize
+from tests.report.browser import browser, complaints, missing, opened, prefer, requests, resize
 from tests.report.test_figures import FOLLOWED
 from tests.transcripts.conftest import as_table
 
@@ -89,10 +89,6 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         )
         assert (label != "none") == (width == 390) and (width > 390 or page.execute_script(hidden) == 0)
 
-        page.find_element(By.ID, "filter").send_keys("SN")
-        assert page.find_element(By.ID, "count").text == "8 of 48 rows"
-
-        page.find_element(By.ID, "filter").clear()
         pick(page, "epsilon", "1")
         # One choice filters figures, the table of cells, and the counts at a glance.
         words = page.find_element(By.CSS_SELECTOR, "[data-figure=coverage] svg").text
@@ -121,14 +117,11 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         shade = "return getComputedStyle(document.body).backgroundColor"
         ink = "return getComputedStyle(document.querySelector('.role-axis-label text')).fill"
         light = (page.execute_script(shade), page.execute_script(ink))
-        for _ in range(2):  # auto (light here), light, dark
-            page.execute_script("document.getElementById('theme').click()")
-        after = (page.execute_script(shade), page.execute_script(ink))
-        assert page.find_element(By.ID, "theme").text == "Theme: dark"
-        assert light[0] != after[0] and light[1] != after[1]
+        prefer(page, "dark")
+        assert page.execute_script(shade) != light[0] and page.execute_script(ink) != light[1]
+        prefer(page, "light")
         assert complaints(page) == []
         assert requests(page) == [file.as_uri()]
-        page.execute_script("localStorage.clear()")  # the theme
 
 
 def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp_path: Path) -> None:
@@ -189,7 +182,6 @@ def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
 def test_a_page_that_follows_a_sweep_reads_itself_again(
     page: Any, page_text: str, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
     monkeypatch.setattr("ldpflow.report.page.RELOAD_SECONDS", 1)
@@ -202,10 +194,10 @@ def test_a_page_that_follows_a_sweep_reads_itself_again(
     file.write_text(report_html(few, live=True), encoding="utf-8")
     opened(page, file.as_uri())
     assert rows() == 24
-    page.find_element(By.ID, "filter").send_keys("SN")
+    pick(page, "series", "SN")
     file.write_text(page_text, encoding="utf-8")
-    drawn = "return document.documentElement.dataset.drawn && document.getElementById('count').textContent"
-    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == "8 of 48 rows")
+    drawn = "return document.documentElement.dataset.drawn && document.getElementById('picked').textContent"
+    WebDriverWait(page, 60).until(lambda p: p.execute_script(drawn) == "8 of 48 cells")
     assert rows() == 48
     assert complaints(page) == []
     assert set(requests(page)) == {file.as_uri()}

@@ -64,7 +64,6 @@ def test_the_summary_follows_replicates(run):
         ours = [row[name] for name in ("stopped_share", "coverage_at_stop", "stop_n_mean", "stop_n_median")]
         ours = [np.nan if value is None else value for value in ours]
         assert ours == pytest.approx(stop, nan_ok=True)
-        assert row["coverage_all_coordinates"] is None
         if row["looks"] == 1:
             assert row["coverage_all_n"] == row["coverage"]
     stopped = {row["method"]: row["stopped_share"] for row in summary if row["n"] == 1000}
@@ -98,7 +97,7 @@ def test_refused(mapping, message):
         Study.from_mapping(mapping)
 
 
-def test_all_coordinates_of_a_vector(tmp_path):
+def test_the_joint_region_of_a_vector(tmp_path):
     methods = [lf.BatchMeans(), lf.JointRegion(base="BM", quantile=["chi2", "F"], M=8)]
     parts = lf.QuantileRegression(), lf.Laplace(epsilon=8.0), lf.LdpSgd(), methods
     design = lf.Study(*parts, n=2000, replicates=30, monitor={})
@@ -111,15 +110,13 @@ def test_all_coordinates_of_a_vector(tmp_path):
         if row["quantile"] is not None:
             same = pc.and_(same, pc.equal(rows["quantile"], row["quantile"]))
         own = rows.filter(same).sort_by([("replicate", "ascending"), ("coordinate", "ascending")])
-        covered, held, size = (
+        held, size = (
             own[name].to_numpy(zero_copy_only=False).reshape(30, 4)
-            for name in ("covered", "joint_covered", "joint_size")
+            for name in ("joint_covered", "joint_size")
         )
         if row["coordinate"] > 0:
-            assert row["coverage_all_coordinates"] is None and row["joint_coverage"] is None
-            continue
-        assert row["coverage_all_coordinates"] == covered.all(axis=1).mean()
-        if row["method"] == "joint":
+            assert row["joint_coverage"] is None
+        elif row["method"] == "joint":
             p, size = held[:, 0].mean(), size[:, 0]
             found = [row[f"joint_{name}"] for name in ("coverage", "coverage_mcse", "size_mean", "size_mcse")]
             spread = size.std(ddof=1)
