@@ -32,7 +32,7 @@ from ldpflow.results.published import Comparison, compare
 from ldpflow.results.summary import stored_settings, stored_summary, stored_trajectory_summary
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Cell
-from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_parts, paths_to_compact
+from ldpflow.store.dataset import REMOVED, Dataset, overlapping_parts, paths_to_compact
 from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
 from ldpflow.store.provenance import read_sessions
@@ -343,7 +343,7 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
         try:
-            for _ in deduplicate(store.replicates.loaded(group, damaged=[]), store.replicates.load):
+            for _ in store.replicates.merged(group, damaged=[]):
                 pass
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))

@@ -20,13 +20,14 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import fs
 
 from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.dataset import Dataset, replicates_by_cell, rows_of, shared_rows
+from ldpflow.store.dataset import Dataset, merge_rows, replicates_by_cell
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.part import (
     MOST_ROWS,
@@ -37,7 +38,6 @@ from ldpflow.store.part import (
     Ranges,
     UnreadablePart,
     arrange,
-    cell_ids,
     encode,
     open_sealed,
     subtract,
@@ -330,17 +330,20 @@ class Aggregator:
             self.published[path_key] = self.store.replicates.finished(path_key)
             for table in self.store.replicates.iterate(path_key, damaged=[]):
                 self._count(path_key, table)
-        there = self.published[path_key]
-        fresh = [cell for cell in rows.cells if subtract(first, last, there.get(cell_id(cell), []))]
+        done = self.published[path_key]
+        fresh = [cell for cell in rows.cells if subtract(first, last, done.get(cell_id(cell), []))]
         stored = [cell for cell in rows.cells if cell not in fresh]
-        for part in self.store.replicates.scan(path_key, damaged=[]) if stored else ():
-            shared_rows(rows, rows.table, part, self.store.replicates.load)
+        if stored:
+            there = self.store.replicates.read(path_key, within=(first, last), damaged=[])
+            again = ("rows computed again", rows.table)
+            merge_rows(REPLICATE_ROWS, [("stored rows", there.drop_columns("path")), again])
         if not fresh:
             return [Published(path_key, first, last, cell_set_hash(stored)), *self.publish()]
         place = Published(path_key, first, last, cell_set_hash(fresh))
         if place not in self.pending:
-            chosen = pa.array(rows_of(rows, (first, last), cell_ids(fresh)))
-            rows = replace(rows, table=rows.table.filter(chosen), cells=tuple(fresh))
+            chosen = np.repeat([cell in fresh for cell in rows.cells], rows.rows_per_cell)
+            own = rows.table.filter(pa.array(np.tile(chosen, last - first)))
+            rows = replace(rows, table=own, cells=tuple(fresh))
             self._count(path_key, rows.table)
             self.pending[place] = rows, meta, self.clock()
         return self.publish()
