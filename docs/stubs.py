@@ -28,7 +28,6 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
-from ldpflow.engine.loop import Planned
 '''
 
 TAKING_OPTIONS = ("plan", "sweep")

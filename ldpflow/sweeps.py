@@ -17,7 +17,6 @@ from ldpflow.settings import closest
 
 if TYPE_CHECKING:
     from ldpflow.components.intervals.record import Record
-    from ldpflow.engine.loop import Planned
     from ldpflow.simulators.simulator import Simulator
     from ldpflow.store.part import Part
     from ldpflow.store.run_store import RunStore
@@ -35,7 +34,7 @@ def sweep(
     executor: Literal["auto", "threads", "ray", "serial"] = "auto",
     allow_failures: bool = False,
     progress: bool | None = None,
-    on_plan: Callable[[list[Planned]], None] | None = None,
+    on_plan: Callable[[int, int], None] | None = None,
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
     **options: Any,
@@ -61,7 +60,7 @@ def sweep(
     progress : bool, optional
         Show a live display. Default: in a notebook.
     on_plan : callable, optional
-        Called once, before the first batch, with the stored and the missing replicates.
+        Called once, before the first batch, with the numbers of stored and of missing rows.
     on_engine : callable, optional
         Called with a line on the cells that a larger study adds to a run, and with one on the choice of
         ``auto`` and its reason.
@@ -110,7 +109,7 @@ def run_sweep(
     out: str | os.PathLike[str] | None,
     options: SweepOptions,
     progress: bool | None = None,
-    on_plan: Callable[[list[Planned]], None] | None = None,
+    on_plan: Callable[[int, int], None] | None = None,
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
 ) -> Run:

@@ -123,8 +123,6 @@ class ProgressState:
         self.heard = self.clock()
         if self.phase in (STARTING, STORED):
             self.phase = ""
-        if event.statistics is not None and event.statistics.num_rows:
-            self.read(event.statistics)
 
     def read(self, statistics: Any) -> None:
         import numpy as np

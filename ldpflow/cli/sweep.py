@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
-    from ldpflow.engine.loop import Planned, RunResult
+    from ldpflow.engine.loop import RunResult
     from ldpflow.study import Study
 
 DESIGN, PRECISION = "The design *", "How many replicates"
@@ -74,9 +74,6 @@ OPTIONS = {
     "verbose": (SHOWN, None),
 }
 """Options of a sweep that have a flag: panel of the help and placeholder."""
-
-PLAN_LINES = 12
-"""Paths that the plan of a continued run lists."""
 
 
 def flag_parameters() -> Iterator[Parameter]:
@@ -233,25 +230,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
-def print_plan(paths: Sequence[Planned]) -> None:
-    reused = sum(path.reused for path in paths)
-    if reused == 0:
-        return
-    computed = sum(path.computed for path in paths)
-    print_note(f"rows: {reused:,} reused, {computed:,} to compute")
-    if computed == 0:
-        return
-    for path in paths[:PLAN_LINES]:
-        ranges = [
-            f"replicates {first} to {last - 1}" + (f" of {counted(cells, 'cell')}" if cells else "")
-            for first, last, cells in path.ranges[:3]
-        ]
-        ranges += ["..."] if len(path.ranges) > 3 else []
-        missing = f", computed: {', '.join(ranges)}" if ranges else ""
-        print_wrapped("  " + ": ".join(filter(None, [path.settings, f"{path.reused:,} reused{missing}"])))
-    if len(paths) > PLAN_LINES:
-        more = len(paths) - PLAN_LINES
-        print_note(f"  and {more:,} more path{'s' * (more > 1)}")
+def print_plan(reused: int, computed: int) -> None:
+    if reused:
+        print_note(f"rows: {reused:,} reused, {computed:,} to compute")
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:

@@ -101,16 +101,12 @@ class Batches:
         return sum(run.missing.cost.steps * (run.last - run.first) for run in self.runs)
 
 
-def cut(missing: Sequence[Sequence[Batch]], cores: int) -> Batches:
-    """Batches of all that is missing; the groups follow one another, long batches first in each.
+def cut(missing: Sequence[Batch], cores: int) -> Batches:
+    """Batches of all that is missing, long ones first.
 
     A batch takes about TARGET_SECONDS, or less if the last core would finish alone, and has LANES rows at
     least. Ranges start on the replicate grid; those of long paths and at the end on multiples of LANES.
     """
-    return Batches(tuple(run for group in missing for run in cut_group(group, cores)))
-
-
-def cut_group(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
     target = min(TARGET_SECONDS, total / (16.0 * cores))
@@ -124,7 +120,7 @@ def cut_group(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
         for first, last in ((m.first, inner), (inner, outer), (outer, m.last)):
             if first < last:
                 found.append(BatchRange(m, first, last, size))
-    return cut_tail(sorted(found, key=negative_length), cores)
+    return Batches(tuple(cut_tail(sorted(found, key=negative_length), cores)))
 
 
 def negative_length(run: BatchRange) -> float:

@@ -162,8 +162,7 @@ Phase = Callable[[str], None]
 class Progress:
     """State of a sweep after a batch.
 
-    Steps are those of all replicates of this session. ``statistics`` is a snapshot of running statistics,
-    from which no result is computed.
+    Steps are those of all replicates of this session.
     """
 
     done_batches: int
@@ -172,25 +171,9 @@ class Progress:
     total_steps: int
     seconds: float
     failed_batches: int = 0
-    statistics: Any = None
 
 
 Listener = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """Rows of a path that are stored and rows to compute.
-
-    ``settings`` distinguishes the path from the study's others. ``ranges`` holds the first replicate to
-    compute, the last one (exclusive) and the number of cells.
-    """
-
-    path: str
-    settings: str
-    reused: int
-    computed: int
-    ranges: list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True)
@@ -209,8 +192,6 @@ class RunResult:
         Why the sweep ended early.
     failed_batches : list of str
         Batches that raised, each with its cause and the command that computes it again.
-    paths, complete_paths : int
-        Paths of the study, and those that have all replicates; 0 where a target decides.
     done_replicates, wanted_replicates : int
         Over all paths; 0 are wanted where a target decides.
     batches : int
@@ -224,8 +205,6 @@ class RunResult:
     wall_seconds: float
     stopped: str | None = None
     failed_batches: list[str] = field(default_factory=list)
-    paths: int = 0
-    complete_paths: int = 0
     done_replicates: int = 0
     wanted_replicates: int = 0
     batches: int = 0
@@ -239,7 +218,6 @@ class Outcome:
     error: str | None = None
     kernel_seconds: float = 0.0
     seconds: float = 0.0
-    statistics: Any = None
 
 
 class Executor(Protocol):
@@ -374,7 +352,7 @@ class ThreadExecutor:
             if isinstance(error, InputError) and error.field == "out":
                 raise
             return [Outcome(batch, error=error_text(error))]
-        return [Outcome(batch, None, result.kernel_seconds, result.seconds, self.aggregator.statistics)]
+        return [Outcome(batch, None, result.kernel_seconds, result.seconds)]
 
     def drop(self) -> None:
         self.dropped.set()
@@ -425,7 +403,6 @@ def drive(
     executor: Executor,
     tally: Tally,
     started: float,
-    steps_left: int = 0,
     listener: Listener | None = None,
     should_stop: Stop = lambda: None,
     on_phase: Phase = lambda phase: None,
@@ -440,8 +417,6 @@ def drive(
         What the session has done before; counts these batches too.
     started : float
         Start of the sweep on the monotonic clock.
-    steps_left : int
-        Steps that the sweep will take from here on, if more than those of the batches.
     listener : callable, optional
         Called with the progress after every batch.
     should_stop : callable
@@ -450,7 +425,7 @@ def drive(
     on_phase : callable
     """
     sent, count = tally.batches, tally.batches + len(batches)
-    total_steps = tally.steps + max(steps_left, batches.steps)
+    total_steps = tally.steps + batches.steps
     waiting = iter(batches)
     on_phase("")
     in_flight = 0
@@ -478,7 +453,6 @@ def drive(
                         total_steps=total_steps,
                         seconds=time.monotonic() - started,
                         failed_batches=len(tally.failed),
-                        statistics=outcome.statistics,
                     )
                 )
     if in_flight:

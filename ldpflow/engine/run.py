@@ -19,7 +19,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.columns import distinguishing_columns
 from ldpflow.components.intervals.interval import columns_of
 from ldpflow.engine.batching import cut, gaps
 from ldpflow.engine.loop import (
@@ -27,14 +26,13 @@ from ldpflow.engine.loop import (
     Listener,
     Outcome,
     Phase,
-    Planned,
     RunResult,
     Stop,
     Tally,
     ThreadExecutor,
     drive,
 )
-from ldpflow.engine.precision import Precision, Round, rounds
+from ldpflow.engine.precision import Precision, rounds
 from ldpflow.engine.prediction import busy_machine, choose_engine, cores_of, python_seconds_of, seconds_of
 from ldpflow.errors import EngineLost, InputError, address_limit, warn
 from ldpflow.numerics.kernels import cache_folder
@@ -62,7 +60,7 @@ from ldpflow.study.plugins import MAIN, plugin_flags, plugins_of
 BUDGET = ("epsilon", "mu", "delta")  # budgets may be added to a run or left out
 
 
-def ignore(event: object) -> None:
+def ignore(*event: object) -> None:
     """No listener."""
 
 
@@ -195,34 +193,10 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
             raise InputError(f"column {name}", column.meaning, allowed)
 
 
-def plan_of_rows(study: Study, missing: Sequence[Batch]) -> list[Planned]:
-    """Rows that exist and rows to compute, path by path."""
-    by_key: dict[str, list[Batch]] = {}
-    for gap in missing:
-        by_key.setdefault(gap.simulator.key, []).append(gap)
-    result = []
-    for plan, settings in zip(study.plans(), settings_apart(study), strict=True):
-        here = by_key.get(plan.simulator.key, [])
-        computed = sum(gap.rows for gap in here)
-        rows = sum(study.replicates // cell.runs for cell in plan.cells)
-        total = plan.simulator.dimension * rows + study.replicates * len(plan.checkpoints)
-        ranges = [(gap.first, gap.last, len(gap.cells)) for gap in here]
-        result.append(Planned(f"p{plan.simulator.key}", settings, total - computed, computed, ranges))
-    return result
-
-
-def settings_apart(study: Study) -> list[str]:
-    """Settings of each path that distinguish it from the others."""
-    columns = [plan.simulator.columns() for plan in study.plans()]
-    names = [*dict.fromkeys(name for c in columns for name in c)]
-    varying = distinguishing_columns(names, columns)
-    return [" ".join(f"{name}={c[name]}" for name in varying if c.get(name) is not None) for c in columns]
-
-
 def count_finished(
     study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool = False
 ) -> dict[str, int]:
-    """Counts of finished replicates and paths of a :class:`~ldpflow.engine.loop.RunResult`."""
+    """Counts of replicates of a :class:`~ldpflow.engine.loop.RunResult`."""
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select([*cell_keys(summary.schema), "path", "replicates"]).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
@@ -245,8 +219,6 @@ def count_finished(
     wanted = sys.maxsize if until_precise else study.replicates
     return {
         "finished_replicates": min(least, default=0),
-        "paths": len(least),
-        "complete_paths": sum(count >= wanted for count in least),
         "done_replicates": sum(min(count, wanted) for count in least),
         "wanted_replicates": 0 if until_precise else len(least) * study.replicates,
     }
@@ -254,12 +226,10 @@ def count_finished(
 
 def progress_text(counts: Mapping[str, int]) -> str:
     """Replicates of a sweep that ended early, by its counts (:func:`count_finished`)."""
-    done, wanted, paths = (counts[name] for name in ("done_replicates", "wanted_replicates", "paths"))
-    if wanted == 0:
-        each = " or more of every path" if paths > 1 else ""
-        return f"{counts['finished_replicates']:,} replicates{each}, which may not reach the target,"
-    complete = f" ({counts['complete_paths']:,} of {paths:,} paths complete)" if paths > 1 else ""
-    return f"{done:,} of {wanted:,} replicates{complete}"
+    if counts["wanted_replicates"]:
+        return f"{counts['done_replicates']:,} of {counts['wanted_replicates']:,} replicates"
+    least = f"{counts['finished_replicates']:,} replicates or more of every path"
+    return f"{least}, which may not reach the target,"
 
 
 FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30  # 8 threads ran out of addresses at 1.25 GiB; 32 did not at 2
@@ -272,7 +242,7 @@ def run_study(
     *,
     on_engine: Callable[[str], None] | None = None,
     on_event: Listener | None = None,
-    on_plan: Callable[[list[Planned]], None] | None = None,
+    on_plan: Callable[[int, int], None] | None = None,
     on_phase: Phase | None = None,
     should_stop: Stop = lambda: None,
     **given: Any,
@@ -291,7 +261,7 @@ def run_study(
     on_event : callable, optional
         Called with the progress after every batch.
     on_plan : callable, optional
-        Called once, before the first batch, with what is stored and what is to be computed.
+        Called once, before the first batch, with the numbers of rows that are stored and to be computed.
     on_phase : callable, optional
         Called with what is waited for other than batches: Ray, the summary.
     should_stop : callable
@@ -329,7 +299,8 @@ def run_study(
         session = begin_session(store, study, precision)
 
         on_phase = on_phase or ignore
-        start = partial(executor_for, store, options, on_engine or ignore, on_phase)
+        growth = 1.0 if precision is None else precision.expected(study.level) / precision.min_replicates
+        start = partial(executor_for, store, options, on_engine or ignore, on_phase, growth)
         run = partial(drive, started=started, listener=on_event, should_stop=should_stop, on_phase=on_phase)
         tally = fill(rounds_of(store, study, precision, on_plan or ignore), start, run)
         on_phase("summarising the rows")
@@ -386,27 +357,34 @@ def end_session(session: Session, tally: Tally, engine: str) -> None:
 
 
 def rounds_of(
-    store: RunStore, study: Study, precision: Precision | None, on_plan: Callable[[list[Planned]], None]
-) -> Iterator[Round]:
+    store: RunStore, study: Study, precision: Precision | None, on_plan: Callable[[int, int], object]
+) -> Iterator[list[Batch]]:
     """What is missing: all of it, or round by round until it is precise enough."""
     if precision is not None:
         yield from rounds(store, study, precision)
         return
     missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.seed, study.replicates)]
-    on_plan(plan_of_rows(study, missing))
+    whole = sum(
+        plan.simulator.dimension * sum(study.replicates // cell.runs for cell in plan.cells)
+        + study.replicates * len(plan.checkpoints)
+        for plan in study.plans()
+    )
+    computed = sum(gap.rows for gap in missing)
+    on_plan(whole - computed, computed)
     if missing:
-        yield Round([missing])
+        yield missing
 
 
-def fill(todo: Iterator[Round], start: Callable[[Round], Executor], run: Callable[..., None]) -> Tally:
+def fill(
+    todo: Iterator[list[Batch]], start: Callable[[list[Batch]], Executor], run: Callable[..., None]
+) -> Tally:
     """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
     tally = Tally()
     executor: Executor | None = None
     try:
-        for step in todo:
-            executor = executor or start(step)
-            batches = cut(step.missing, executor.cores)
-            run(batches, executor, tally, steps_left=step.steps_left)
+        for missing in todo:
+            executor = executor or start(missing)
+            run(cut(missing, executor.cores), executor, tally)
             if tally.stopped is not None or tally.failed:
                 break
     except EngineLost as error:
@@ -434,15 +412,19 @@ def executor_for(
     options: SweepOptions,
     on_engine: Callable[[str], None],
     on_phase: Phase,
-    work: Round,
+    growth: float,
+    missing: list[Batch],
 ) -> Executor:
-    """The executor that a user asked for, or the one that suits the expected CPU time."""
+    """The executor that a user asked for, or the one that suits the expected CPU time.
+
+    ``growth``: expected replicates, divided by those of the first round.
+    """
     engine, address = options.engine, options.address
     cores = cores_of(engine, options.num_cpus)
     if engine == "auto" and address is not None:
         engine = "ray"
     elif engine == "auto":
-        engine, why = choose_engine(seconds_of(work), cores, python_seconds_of(work))
+        engine, why = choose_engine(growth * seconds_of(missing), cores, growth * python_seconds_of(missing))
         on_engine(why)
     if engine != "ray":
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:

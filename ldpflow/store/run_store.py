@@ -22,7 +22,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
 from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
@@ -45,7 +44,6 @@ from ldpflow.store.part import (
 )
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import (
-    FINISHED,
     MEANS,
     REPLICATE_ROWS,
     STATISTICS,
@@ -292,8 +290,6 @@ class Published(NamedTuple):
     cell_set: str
 
 
-COUNTS = ("replicates", "failures", "covered")
-
 MAX_AGE = 5.0
 """Seconds after which a batch is published by the next call."""
 
@@ -301,7 +297,7 @@ MAX_AGE = 5.0
 class Aggregator:
     """Collector of batches of rows, which publishes adjacent ones of one cell set as a part.
 
-    Rows may come twice, and to another aggregator. They are counted and published once, and must be equal.
+    Rows may come twice, and to another aggregator. They are published once, and must be equal.
     """
 
     def __init__(
@@ -315,8 +311,6 @@ class Aggregator:
         """Batches that are not published yet, each with its origin and the time that it came."""
         self.published: dict[str, dict[str, Ranges]] = {}
         """Replicates by path and cell."""
-        self.statistics: pa.Table | None = None
-        """For progress: COUNTS by path, cell and coordinate. ``replicates`` includes failures."""
 
     def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
         """Add a batch of complete rows. Returns the ranges that are published now, of all batches.
@@ -328,8 +322,6 @@ class Aggregator:
             raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
         if path_key not in self.published:
             self.published[path_key] = self.store.replicates.finished(path_key)
-            for table in self.store.replicates.iterate(path_key, damaged=[]):
-                self._count(path_key, table)
         done = self.published[path_key]
         fresh = [cell for cell in rows.cells if subtract(first, last, done.get(cell_id(cell), []))]
         stored = [cell for cell in rows.cells if cell not in fresh]
@@ -344,24 +336,8 @@ class Aggregator:
             chosen = np.repeat([cell in fresh for cell in rows.cells], rows.rows_per_cell)
             own = rows.table.filter(pa.array(np.tile(chosen, last - first)))
             rows = replace(rows, table=own, cells=tuple(fresh))
-            self._count(path_key, rows.table)
             self.pending[place] = rows, meta, self.clock()
         return self.publish()
-
-    def _count(self, path_key: str, rows: pa.Table) -> None:
-        """Add rows to the statistics."""
-        ok = pc.is_in(rows["status"], pa.array(FINISHED))
-        columns = {"path": pa.repeat(f"p{path_key}", rows.num_rows)}
-        columns |= {name: rows[name] for name in (*cell_keys(rows.schema), "coordinate")}
-        columns["replicates"] = pa.repeat(1, rows.num_rows)
-        columns["failures"] = pc.cast(pc.invert(ok), pa.int64())
-        columns["covered"] = pc.cast(pc.if_else(ok, rows["covered"], False), pa.int64())
-        table = pa.table(columns)
-        if self.statistics is not None:
-            table = pa.concat_tables([self.statistics, table], promote_options="default")
-        keys = [name for name in table.column_names if name not in COUNTS]
-        sums = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in COUNTS])
-        self.statistics = sums.rename_columns([*keys, *COUNTS])
 
     def publish(self, everything: bool = False) -> list[Published]:
         """Publish pending batches that are old or many enough for a part, or all."""

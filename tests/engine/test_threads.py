@@ -194,7 +194,7 @@ begun = threading.Event()
 def work():
     for number in range(1000):
         run = f"{sys.argv[1]}/run-{number}"
-        lf.sweep(study(replicates=3200), run, executor="threads", on_plan=lambda plan: begun.set())
+        lf.sweep(study(replicates=3200), run, executor="threads", on_plan=lambda *rows: begun.set())
 
 threading.Thread(target=work, daemon=True).start()
 begun.wait()
