@@ -247,15 +247,9 @@ def count_column(title: str, name: str, remark: str) -> Shown:
 
 
 def replicate_lines(rows: Iterable[Row], target_mcse: float) -> Iterator[str]:
-    from ldpflow.engine.precision import Precision, stopped_coverage
-
     for nominal in sorted({row["level"] for row in rows}):
-        fixed = -(-nominal * (1 - nominal) // target_mcse**2)
-        mean, _, taken = stopped_coverage(nominal, Precision(target_mcse))
-        yield (
-            f"MCSE {target_mcse:g} of a coverage of {nominal:g}: {fixed:,.0f} replicates; "
-            f"sweep --target-mcse takes {taken:,.0f} on average, bias {mean - nominal:+.5f}"
-        )
+        replicates = -(-nominal * (1 - nominal) // target_mcse**2)
+        yield f"MCSE {target_mcse:g} of a coverage of {nominal:g}: {replicates:,.0f} replicates"
 
 
 def check_sheet(found: Plan) -> Sheet:

@@ -9,7 +9,6 @@ Replicates come in a fixed schedule: R_0 = ``min_replicates``, then BATCH more a
 as far as a target is given. So the count is a function of the rows: the order of arrival, interruptions and
 further replicates of an earlier run do not change it. The variance is taken at p~ (Agresti and Coull 1998):
 with the estimate itself a run of luck both ends the sampling and stays in the result.
-:func:`stopped_coverage` computes the exact law of the reported coverage.
 """
 
 from __future__ import annotations
@@ -170,30 +169,3 @@ def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[Cell
             count = runs[cell_id(key)]
             rows.append(replace(cell, replicate=(cell.replicate + 1) * count - 1))
     return rows, have
-
-
-def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:
-    """Exact mean and sd of the reported coverage if intervals cover with probability p, and mean replicates.
-
-    The number of hits at each point of the schedule is a random walk with binomial steps. Its law is followed
-    without the walks that have stopped.
-    """
-    from scipy.stats import binom
-
-    assert precision.target_mcse is not None
-    law = np.ones(1)  # probabilities of the number of hits while sampling has not stopped
-    before = 0
-    mean = square = replicates = 0.0
-    for point in precision.schedule():
-        more = point - before
-        law = np.convolve(law, binom.pmf(np.arange(more + 1), more, p))
-        stops = agresti_coull(np.arange(point + 1), point) <= precision.target_mcse
-        hits = np.flatnonzero(stops | (point == precision.max_replicates))
-        mean += float(np.sum(law[hits] * hits)) / point
-        square += float(np.sum(law[hits] * hits.astype(float) ** 2)) / point**2
-        replicates += point * float(np.sum(law[hits]))
-        law[hits] = 0.0
-        before = point
-        if law.sum() < 1e-12:
-            break
-    return mean, math.sqrt(max(square - mean**2, 0.0)), replicates
