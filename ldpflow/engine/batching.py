@@ -69,19 +69,23 @@ def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> 
 
 @dataclass(frozen=True)
 class BatchRange:
-    """Batches of one simulator that start every ``size`` replicates."""
+    """Batches of one simulator that end at multiples of ``size``, so that a resumed range is cut alike."""
 
     missing: Batch
     first: int
     last: int
     size: int
 
+    def starts(self) -> range:
+        return range(self.first // self.size * self.size, self.last, self.size)
+
     def __len__(self) -> int:
-        return -(-(self.last - self.first) // self.size)
+        return len(self.starts())
 
     def __iter__(self) -> Iterator[Batch]:
-        for start in range(self.first, self.last, self.size):
-            yield replace(self.missing, first=start, last=min(start + self.size, self.last))
+        for start in self.starts():
+            first, last = max(start, self.first), min(start + self.size, self.last)
+            yield replace(self.missing, first=first, last=last)
 
 
 @dataclass(frozen=True)
@@ -114,18 +118,13 @@ def cut(missing: Sequence[Batch], cores: int) -> Batches:
     for m in sorted(missing, key=lambda m: -m.cost.seconds):
         wanted = target / max(m.cost.seconds, 1e-12)
         size = LANES if wanted < GRID else int(wanted) // GRID * GRID
-        # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
-        inner = min(-(-m.first // size) * size, m.last)
-        outer = max(m.last // size * size, inner)
-        for first, last in ((m.first, inner), (inner, outer), (outer, m.last)):
-            if first < last:
-                found.append(BatchRange(m, first, last, size))
+        found.append(BatchRange(m, m.first, m.last, size))
     return Batches(tuple(cut_tail(sorted(found, key=negative_length), cores)))
 
 
 def negative_length(run: BatchRange) -> float:
-    """Minus the time of the first batch, which is the longest."""
-    return -run.missing.cost.seconds * (min(run.first + run.size, run.last) - run.first)
+    """Minus the time of the longest batch."""
+    return -run.missing.cost.seconds * min(run.size, run.last - run.first)
 
 
 def cut_tail(found: Sequence[BatchRange], cores: int) -> list[BatchRange]:
@@ -138,7 +137,7 @@ def cut_tail(found: Sequence[BatchRange], cores: int) -> list[BatchRange]:
         left -= count
         wanted = TAIL_SECONDS / max(run.missing.cost.seconds, 1e-12)
         size = min(run.size, max(1, int(wanted) // LANES) * LANES)
-        middle = min(run.first + (len(run) - count) * run.size, run.last)
+        middle = max(run.first, run.starts()[-count]) if count else run.last
         if count:
             tails.append(replace(run, first=middle, size=size))
         if count < len(run):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ldpflow.engine.batching import Batches
 from ldpflow.errors import InputError, LdpflowError, StorageError
@@ -31,6 +31,9 @@ from ldpflow.store.provenance import versions
 from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_id, cell_set_hash
 from ldpflow.study.plugins import place_of_error, plugins_of
+
+if TYPE_CHECKING:
+    from ldpflow.engine.ray_executor import RayExecutor
 
 PROCESSES = Path("/proc")
 LAST_SECONDS = 5.0  # for the traceback of a thread that sweeps as the interpreter ends
@@ -220,33 +223,6 @@ class Outcome:
     seconds: float = 0.0
 
 
-class Executor(Protocol):
-    """Runs batches and hands their rows to the store's aggregators."""
-
-    @property
-    def cores(self) -> int:
-        """Cores that batches are cut for."""
-
-    @property
-    def capacity(self) -> int:
-        """Batches that may be in flight; asked before every one, since nodes come and go."""
-
-    def submit(self, batch: Batch) -> None:
-        """Start a batch."""
-
-    def wait(self, timeout: float) -> list[Outcome]:
-        """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
-
-    def drop(self) -> None:
-        """Give up the batches in flight; at most seconds may pass from here to :meth:`close`."""
-
-    def flush(self) -> list[Outcome]:
-        """Publish every row received so far; returns batches whose rows turned out to be lost."""
-
-    def close(self) -> None:
-        """Stop what this executor started."""
-
-
 def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
     """Give rows to an aggregator and write trajectories; returns what has been published by now."""
     key, meta = batch.simulator.key, part_meta(batch.seed, batch.simulator, batch.cells)
@@ -303,11 +279,23 @@ def dropped_batches() -> bool:
     return any(thread.name == THREAD_NAME for thread in threading.enumerate())
 
 
+def ends_sweep(error: BaseException) -> bool:
+    """Whether no batch can be kept after an error of the store."""
+    return isinstance(error, StorageError) or (isinstance(error, InputError) and error.field == "out")
+
+
 class ThreadExecutor:
     """Executor that runs one batch per thread and stores rows in the calling thread.
 
     Kernels run at the same time; Python code of batches takes turns (:mod:`ldpflow.simulators.rows`). The
     calling thread can stop while kernels run for minutes.
+
+    Attributes
+    ----------
+    cores : int
+        Cores that batches are cut for.
+    capacity : int
+        Batches that may be in flight; asked before every one, since nodes of a cluster come and go.
     """
 
     def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
@@ -333,9 +321,11 @@ class ThreadExecutor:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
+        """Start a batch."""
         self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
+        """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
         try:
             batch, result = self.finished.get(timeout=timeout)
         except queue.Empty:
@@ -346,22 +336,23 @@ class ThreadExecutor:
             return [Outcome(batch, error=str(result))]
         try:
             store_result(self.aggregator, batch, result)
-        except StorageError:
-            raise  # no batch can be kept
         except Exception as error:
-            if isinstance(error, InputError) and error.field == "out":
+            if ends_sweep(error):
                 raise
             return [Outcome(batch, error=error_text(error))]
         return [Outcome(batch, None, result.kernel_seconds, result.seconds)]
 
     def drop(self) -> None:
+        """Give up the batches in flight; at most seconds may pass from here to :meth:`close`."""
         self.dropped.set()
 
     def flush(self) -> list[Outcome]:
+        """Publish every row received so far; returns batches whose rows turned out to be lost."""
         self.aggregator.publish(everything=True)
         return []
 
     def close(self) -> None:
+        """Stop what this executor started."""
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():
@@ -400,7 +391,7 @@ class Tally:
 
 def drive(
     batches: Batches,
-    executor: Executor,
+    executor: ThreadExecutor | RayExecutor,
     tally: Tally,
     started: float,
     listener: Listener | None = None,
@@ -412,7 +403,7 @@ def drive(
     Parameters
     ----------
     batches : Batches
-    executor : Executor
+    executor : ThreadExecutor or RayExecutor
     tally : Tally
         What the session has done before; counts these batches too.
     started : float

@@ -28,9 +28,18 @@ from ray.exceptions import AuthenticationError, GetTimeoutError, RayActorError, 
 from ray.util.metrics import Counter, Gauge
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ldpflow.engine.loop import PROCESSES, Outcome, error_text, process_state, run_batch, store_result
+from ldpflow.engine.loop import (
+    POLL_SECONDS,
+    PROCESSES,
+    Outcome,
+    ends_sweep,
+    error_text,
+    process_state,
+    run_batch,
+    store_result,
+)
 from ldpflow.engine.prediction import ray_addresses
-from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError, address_limit
+from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit
 from ldpflow.options import SweepOptions
 from ldpflow.simulators.rows import Batch, BatchResult
 from ldpflow.simulators.simulator import Cell
@@ -49,7 +58,6 @@ ANSWER_SECONDS = 2.0
 GRACE_SECONDS = 15.0  # without a cluster's GCS, which can be started again if its state is stored elsewhere
 STUCK_SECONDS = 3.0  # how long a call to Ray may take to return after a loss; Ray itself warns after 5
 
-POLL_SECONDS = 0.5
 LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
 FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
 MAX_DEATHS = 20  # of aggregators in one sweep
@@ -308,7 +316,7 @@ def run_task(batch: Batch) -> BatchResult:
 
 
 class RayExecutor:
-    """Executor on Ray.
+    """Executor on Ray, with the methods of :class:`~ldpflow.engine.loop.ThreadExecutor`.
 
     Parameters
     ----------
@@ -471,10 +479,8 @@ class RayExecutor:
 
 
 def raise_if_of_store(error: RayError) -> None:
-    """Raise what the store said: no batch can be kept then."""
-    if isinstance(error, RayTaskError) and isinstance(error.cause, StorageError | InputError):
-        if isinstance(error.cause, StorageError) or error.cause.field == "out":
-            raise error.cause from None
+    if isinstance(error, RayTaskError) and ends_sweep(error.cause):
+        raise error.cause from None
 
 
 def reason(error: RayError) -> str:

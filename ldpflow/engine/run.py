@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +22,6 @@ import pyarrow.compute as pc
 from ldpflow.components.intervals.interval import columns_of
 from ldpflow.engine.batching import cut, gaps
 from ldpflow.engine.loop import (
-    Executor,
     Listener,
     Outcome,
     Phase,
@@ -56,6 +55,9 @@ from ldpflow.store.run_store import Aggregator, RunStore
 from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import MAIN, plugin_flags, plugins_of
+
+if TYPE_CHECKING:
+    from ldpflow.engine.ray_executor import RayExecutor
 
 BUDGET = ("epsilon", "mu", "delta")  # budgets may be added to a run or left out
 
@@ -376,11 +378,13 @@ def rounds_of(
 
 
 def fill(
-    todo: Iterator[list[Batch]], start: Callable[[list[Batch]], Executor], run: Callable[..., None]
+    todo: Iterator[list[Batch]],
+    start: Callable[[list[Batch]], ThreadExecutor | RayExecutor],
+    run: Callable[..., None],
 ) -> Tally:
     """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
     tally = Tally()
-    executor: Executor | None = None
+    executor: ThreadExecutor | RayExecutor | None = None
     try:
         for missing in todo:
             executor = executor or start(missing)
@@ -414,7 +418,7 @@ def executor_for(
     on_phase: Phase,
     growth: float,
     missing: list[Batch],
-) -> Executor:
+) -> ThreadExecutor | RayExecutor:
     """The executor that a user asked for, or the one that suits the expected CPU time.
 
     ``growth``: expected replicates, divided by those of the first round.
