@@ -43,17 +43,8 @@ CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
 def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> Callable[[], str | None]:
     """A function that names the limit that has passed, or returns None.
 
-    Parameters
-    ----------
-    max_seconds : float, optional
-        Counted from this call.
-    max_bytes : int, optional
-        Memory of this process and of those it started (a local Ray).
-
-    Raises
-    ------
-    InputError
-        If memory is limited on a system without ``/proc``.
+    Time counts from this call. Memory is that of this process and of those it started (a local Ray). It
+    cannot be limited on a system without ``/proc``.
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
         raise InputError(
@@ -398,22 +389,10 @@ def drive(
     should_stop: Stop = lambda: None,
     on_phase: Phase = lambda phase: None,
 ) -> None:
-    """Run batches in their order, publish their rows and count them.
+    """Run batches in their order, publish their rows and count them in ``tally``.
 
-    Parameters
-    ----------
-    batches : Batches
-    executor : ThreadExecutor or RayExecutor
-    tally : Tally
-        What the session has done before; counts these batches too.
-    started : float
-        Start of the sweep on the monotonic clock.
-    listener : callable, optional
-        Called with the progress after every batch.
-    should_stop : callable
-        Asked at least twice a second. Once there is a reason nothing more is submitted, and batches in flight
-        get DRAIN_SECONDS.
-    on_phase : callable
+    ``started`` is the start of the sweep on the monotonic clock. ``should_stop`` is asked at least twice a
+    second: once there is a reason nothing more is submitted, and batches in flight get DRAIN_SECONDS.
     """
     sent, count = tally.batches, tally.batches + len(batches)
     total_steps = tally.steps + batches.steps

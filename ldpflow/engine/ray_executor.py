@@ -74,24 +74,12 @@ class ClusterWatch:
 
     Calls to such a Ray wait for minutes or for ever, and after a minute without the GCS Ray ends the process.
     So this asks Ray nothing: it looks at processes and sockets.
-
-    Parameters
-    ----------
-    own : bool
-        Whether this process starts the Ray; else it joins one that others have started.
-
-    Attributes
-    ----------
-    lost : str or None
-        What has died.
-    silent : bool
-        Whether the GCS of a cluster does not answer just now, and calls to Ray would wait.
     """
 
     def __init__(self, own: bool) -> None:
-        self.own = own
-        self.lost: str | None = None
-        self.silent = False
+        self.own = own  # whether this process starts the Ray, or joins one that others have started
+        self.lost: str | None = None  # what has died
+        self.silent = False  # whether a cluster's GCS does not answer just now, and calls to Ray would wait
         self.raylet = self.gcs = ""  # sockets, known once Ray has been joined
         self.silent_since = 0.0
         self.before = ray_processes(os.getpid())  # of a Ray that has been shut down
@@ -318,13 +306,7 @@ def run_task(batch: Batch) -> BatchResult:
 class RayExecutor:
     """Executor on Ray, with the methods of :class:`~ldpflow.engine.loop.ThreadExecutor`.
 
-    Parameters
-    ----------
-    make_aggregator : callable
-        Makes an aggregator inside the actor.
-    options : SweepOptions
-    run : str
-        What the metrics call this run.
+    ``make_aggregator`` is called inside the actor. ``run`` is the label of the metrics.
     """
 
     def __init__(
