@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.rows import Batch
@@ -69,7 +69,10 @@ def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> 
 
 @dataclass(frozen=True)
 class BatchRange:
-    """Batches of one simulator that end at multiples of ``size``, so that a resumed range is cut alike."""
+    """Batches of one simulator that end at multiples of ``size``, so that a resumed range is cut alike.
+
+    Each is made when it is its turn: there may be a million.
+    """
 
     missing: Batch
     first: int
@@ -87,25 +90,12 @@ class BatchRange:
             first, last = max(start, self.first), min(start + self.size, self.last)
             yield replace(self.missing, first=first, last=last)
 
-
-@dataclass(frozen=True)
-class Batches:
-    """The batches of a study in their order, each made when it is its turn: there may be a million."""
-
-    runs: tuple[BatchRange, ...]
-
-    def __len__(self) -> int:
-        return sum(map(len, self.runs))
-
-    def __iter__(self) -> Iterator[Batch]:
-        return chain.from_iterable(self.runs)
-
     @property
     def steps(self) -> int:
-        return sum(run.missing.cost.steps * (run.last - run.first) for run in self.runs)
+        return self.missing.cost.steps * (self.last - self.first)
 
 
-def cut(missing: Sequence[Batch], cores: int) -> Batches:
+def cut(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
     """Batches of all that is missing, long ones first.
 
     A batch takes about TARGET_SECONDS, or less if the last core would finish alone, and has LANES rows at
@@ -119,7 +109,7 @@ def cut(missing: Sequence[Batch], cores: int) -> Batches:
         wanted = target / max(m.cost.seconds, 1e-12)
         size = LANES if wanted < GRID else int(wanted) // GRID * GRID
         found.append(BatchRange(m, m.first, m.last, size))
-    return Batches(tuple(cut_tail(sorted(found, key=negative_length), cores)))
+    return cut_tail(sorted(found, key=negative_length), cores)
 
 
 def negative_length(run: BatchRange) -> float:

@@ -12,15 +12,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from ldpflow.engine.batching import Batches
+from ldpflow.engine.batching import BatchRange
 from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.simulators.families import description, names_file
@@ -381,7 +382,7 @@ class Tally:
 
 
 def drive(
-    batches: Batches,
+    batches: Sequence[BatchRange],
     executor: ThreadExecutor | RayExecutor,
     tally: Tally,
     started: float,
@@ -394,9 +395,9 @@ def drive(
     ``started`` is the start of the sweep on the monotonic clock. ``should_stop`` is asked at least twice a
     second: once there is a reason nothing more is submitted, and batches in flight get DRAIN_SECONDS.
     """
-    sent, count = tally.batches, tally.batches + len(batches)
-    total_steps = tally.steps + batches.steps
-    waiting = iter(batches)
+    sent, count = tally.batches, tally.batches + sum(map(len, batches))
+    total_steps = tally.steps + sum(some.steps for some in batches)
+    waiting = chain.from_iterable(batches)
     on_phase("")
     in_flight = 0
     deadline = float("inf")

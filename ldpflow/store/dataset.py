@@ -120,19 +120,18 @@ class Dataset:
             # A path may have fewer rows than the summary counts while it is repaired.
             damaged: list[UnreadablePart] = []
             parts = self.scan(key, damaged=damaged)
-            pieces = tiles(parts)
             existing = {(part.first, part.last, cell_ids(part.cells)): part.name for part in parts}
-            kept = {existing.get((first, last, cell_ids(cells)), "") for first, last, cells in pieces}
-            if "" not in kept and len(kept) == len(parts):
+            pieces = [(first, last, cell_ids(cells)) for first, last, cells in tiles(parts)]
+            if len(pieces) == len(parts) and {*pieces} == {*existing}:
                 continue
             runs = {cell: count for part in parts for cell, count in part.runs.items()}
             origin = replace(parts[0].origin(), runs=runs)
-            for first, last, cells in pieces:
-                rows = self.read(key, within=(first, last), damaged=damaged).drop_columns("path")
+            kept = set()
+            for piece in pieces:
+                rows = self.read(key, within=piece[:2], damaged=damaged).drop_columns("path")
                 for bad in damaged:
                     raise self.unusable(bad)
-                if (first, last, cell_ids(cells)) not in existing:
-                    kept.add(self.publish(key, arrange(self.kind, rows), origin))
+                kept.add(existing.get(piece) or self.publish(key, arrange(self.kind, rows), origin))
             for part in parts:
                 if part.name not in kept:
                     self.store.filesystem.delete_file(self.store.full(part.name))

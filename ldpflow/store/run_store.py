@@ -242,16 +242,14 @@ class RunStore(RunFiles):
         names = self.inside()
         if names & {"provenance.json", *(dataset.kind.folder for dataset in self.datasets())}:
             return
-        hint = "Choose a folder of its own for the run, e.g. runs/NAME."
         study = self.read("study.toml", LARGEST) if "study.toml" in names else None
-        if study is not None and not study.to_pybytes().startswith(RESOLVED.encode()):
-            given = "study.toml there was not written by a sweep and would be overwritten"
-            raise InputError("out", self.root, "a place without a study file of your own", f"{given}. {hint}")
-        own = {"study.toml", "summary.parquet", "lock", "tmp", "plugins", "report.html"}
-        if other := sorted(names - own):
-            shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
-            allowed = "a run directory, an empty folder or a new name"
-            raise InputError("out", self.root, allowed, f"It holds {shown}. {hint}")
+        if study is not None and study.to_pybytes().startswith(RESOLVED.encode()):
+            names.remove("study.toml")  # a sweep wrote it
+        if other := sorted(names - {"summary.parquet", "lock", "tmp", "plugins", "report.html"}):
+            hint = (
+                f"It holds {', '.join(other[:3])}{', ...' * (len(other) > 3)}. Take another, e.g. runs/NAME."
+            )
+            raise InputError("out", self.root, "a run directory, an empty folder or a new name", hint)
 
     def holds_run(self) -> bool:
         """Whether the place holds files of a run."""
