@@ -227,13 +227,9 @@ def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> l
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """Simulate a batch.
+    """Simulate a batch. Any exception becomes an LdpflowError with its class, message and place.
 
-    Raises
-    ------
-    LdpflowError
-        With class, message and place of any other exception: its traceback does not leave the process of a
-        Ray task, and ``sys.exit`` of a plug-in would end the thread.
+    A traceback does not leave the process of a Ray task, and ``sys.exit`` of a plug-in would end the thread.
     """
     try:
         return simulate(batch)

@@ -206,13 +206,7 @@ def cluster_arguments(address: str) -> dict[str, Any]:
 def connect(options: SweepOptions) -> ClusterWatch:
     """Start a Ray that ends with this process, or join one at an address. Returns a watch of its processes.
 
-    Raises
-    ------
-    InputError
-        Naming ``address``, if there is no such cluster, its Ray, Python or token is another one, or the
-        address is one of Ray Client.
-    EngineLost
-        If a process of the Ray dies as it starts.
+    Raises EngineLost if a process of the Ray dies as it starts.
     """
     address = options.address
     arguments = local_arguments(options) if address is None else cluster_arguments(address)

@@ -69,10 +69,7 @@ def ignore(*event: object) -> None:
 def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[UnreadablePart]]:
     """Parts that the study can go on from, and broken and foreign ones. Changes nothing.
 
-    Raises
-    ------
-    InputError
-        With a diff, if the run has another seed or other paths.
+    Refuses a run of another seed or of other paths, with a diff.
     """
     sessions = read_sessions(store)  # refuses a run of another version before anything in it is moved
     parts: list[Part] = []
@@ -85,9 +82,7 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
         if not sessions or sessions[-1].get("seed") != study.seed or len(foreign) == len(parts):
             raise refusal(store, [(name, [foreign[0].meta[name]], [own[name]]) for name in own])
         # The run is this study's: a part of another seed was put into it.
-        unusable += [
-            UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}") for part in foreign
-        ]
+        unusable += [UnreadablePart(p.name, f"it has rows of seed {p.meta['seed']}") for p in foreign]
     parts = [part for part in parts if part not in foreign]
     check_plugins(store, parts, study)
     check_paths(store, parts, study)
@@ -174,10 +169,7 @@ def list_values(values: list[Any]) -> str:
 def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> None:
     """Add the columns that components of the study declare to the run.
 
-    Raises
-    ------
-    InputError
-        If two components declare a column differently, or a name has another meaning.
+    Refuses a column that two components declare differently, and a name that has another meaning.
     """
     plans = study.plans()
     methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
@@ -251,13 +243,11 @@ def run_study(
 ) -> RunResult:
     """Compute what ``out`` lacks of the study, and its summary.
 
+    What the run directory ``out`` holds already is kept and used. Options may be given by name. A place that
+    cannot be used, is in use or holds another study is an InputError, a full disk a StorageError.
+
     Parameters
     ----------
-    study : Study
-    out : path or URI
-        The run directory; what it holds already is kept and used.
-    options : SweepOptions, optional
-        ``max_time`` and ``max_memory`` are for ``should_stop``.
     on_engine : callable, optional
         Called with a line on the engine that was chosen, and why, before it starts.
     on_event : callable, optional
@@ -268,16 +258,7 @@ def run_study(
         Called with what is waited for other than batches: Ray, the summary.
     should_stop : callable
         Asked at least twice a second for a reason to stop, or None. Once there is one the run ends within
-        seconds with what is finished on disk.
-    given
-        Options by name, in the place of ``options``.
-
-    Raises
-    ------
-    InputError
-        If the run directory cannot be used, is in use, or holds another study.
-    StorageError
-        If it cannot be read or written just now, as on a full disk.
+        seconds with what is finished on disk. The limits ``max_time`` and ``max_memory`` are such reasons.
     """
     options = options or SweepOptions(**given)
     precision = Precision.of(options, study)
@@ -446,11 +427,7 @@ def executor_for(
 def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[UnreadablePart]]:
     """Write the summaries and the settings of the paths.
 
-    Returns
-    -------
-    summary, trajectories : pyarrow.Table
-    damaged : list of UnreadablePart
-        Parts whose rows are unreadable.
+    Returns both summaries and the parts whose rows are unreadable.
     """
     parts = store.replicates.scan(damaged=[])
     damaged: list[UnreadablePart] = []
