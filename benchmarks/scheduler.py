@@ -5,7 +5,7 @@
     python -m benchmarks.scheduler --cores 320 --steps 2e14 --n 1e9 --ns 1.72 --price 0.82 --per 16
 
 Batches of some length run on C cores; the driver sends each out and takes its answer, an aggregator
-takes its rows. At most twice C batches are under way. Driver and aggregators are servers of fixed
+takes its rows. At most twice C batches are under way. Driver and aggregator are servers of fixed
 service times, CPU milliseconds per batch as benchmarks.scale measures them; lengths of batches vary
 by a log-normal factor. Neither Ray nor a kernel runs here.
 """
@@ -44,7 +44,7 @@ class Outcome:
     busy: float
     driver_busy: float
     aggregator_busy: float
-    most_waiting: int  # rows at the aggregators, in batches
+    most_waiting: int  # rows at the aggregator, in batches
 
 
 def simulate(
@@ -52,7 +52,6 @@ def simulate(
     seconds: float,
     batches: int,
     parts: Parts,
-    aggregators: int = 1,
     in_flight: int | None = None,
     seed: int = 1,
 ) -> Outcome:
@@ -65,8 +64,6 @@ def simulate(
         Length of a batch.
     batches : int
     parts : Parts
-    aggregators : int
-        A batch's rows go to one of them, in turn.
     in_flight : int, optional
         Batches sent out and not stored; twice the cores unless given.
     seed : int
@@ -81,9 +78,9 @@ def simulate(
     ready: deque[int] = deque()  # sent out, without a core
     free = cores
     driver_free = True
-    lines: list[deque[int]] = [deque() for _ in range(aggregators)]
+    line: deque[int] = deque()  # rows at the aggregator
     work = driver_work = aggregator_work = 0.0
-    most = left = 0
+    most = 0
 
     def drive() -> None:
         """The driver's next half: an answer first, since that lets the next batch go out."""
@@ -111,10 +108,10 @@ def simulate(
             work += length
             heapq.heappush(events, (now + length + parts.start, RUN, ready.popleft()))
 
-    def store(line: int) -> None:
+    def store() -> None:
         nonlocal aggregator_work
         aggregator_work += parts.aggregator
-        heapq.heappush(events, (now + parts.aggregator, STORED, lines[line][0]))
+        heapq.heappush(events, (now + parts.aggregator, STORED, line[0]))
 
     drive()
     first = parts.driver / 2
@@ -129,20 +126,15 @@ def simulate(
         elif what == RUN:
             free += 1
             last = now
-            line = batch % aggregators
-            lines[line].append(batch)
-            left += 1
-            most = max(most, left)
-            if len(lines[line]) == 1:
-                store(line)
+            line.append(batch)
+            most = max(most, len(line))
+            if len(line) == 1:
+                store()
             run()
         else:
-            line = batch % aggregators
-            lines[line].popleft()
-            left -= 1
-            answers.append(batch)
-            if lines[line]:
-                store(line)
+            answers.append(line.popleft())
+            if line:
+                store()
         drive()
     assert unsent == 0 and flying == 0
     return Outcome(
@@ -150,29 +142,29 @@ def simulate(
         work=work,
         busy=work / (cores * (last - first)),
         driver_busy=driver_work / now,
-        aggregator_busy=aggregator_work / (now * aggregators),
+        aggregator_busy=aggregator_work / now,
         most_waiting=most,
     )
 
 
-def busy_cores(seconds: float, parts: Parts, aggregators: int, wanted: float = 0.95, rounds: int = 12) -> int:
+def busy_cores(seconds: float, parts: Parts, wanted: float = 0.95, rounds: int = 12) -> int:
     """The most cores of which that share is busy, to two digits; the ends of a run left out."""
     low, high = 1, 1
-    while steady(high, seconds, parts, aggregators, rounds) >= wanted and high < 200_000:
+    while steady(high, seconds, parts, rounds) >= wanted and high < 200_000:
         low, high = high, 2 * high
     while high - low > max(1, low // 50):
         middle = (low + high) // 2
-        if steady(middle, seconds, parts, aggregators, rounds) >= wanted:
+        if steady(middle, seconds, parts, rounds) >= wanted:
             low = middle
         else:
             high = middle
     return low
 
 
-def steady(cores: int, seconds: float, parts: Parts, aggregators: int, rounds: int) -> float:
+def steady(cores: int, seconds: float, parts: Parts, rounds: int) -> float:
     """Share of the cores that is busy in the long run: two lengths of run, their difference."""
     short, long = rounds * cores, 2 * rounds * cores
-    a, b = (simulate(cores, seconds, n, parts, aggregators) for n in (short, long))
+    a, b = (simulate(cores, seconds, n, parts) for n in (short, long))
     return (b.work - a.work) / ((b.seconds - a.seconds) * cores)
 
 
@@ -183,7 +175,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cores", type=int)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--batches", type=int)
-    parser.add_argument("--aggregators", type=int, default=1)
     parser.add_argument("--steps", type=float, help="of the study, all replicates together")
     parser.add_argument("--n", type=float, help="steps of a replicate; a batch has a row of lanes")
     parser.add_argument("--ns", type=float, help="per step and replicate, as sweep --dry-run measures")
@@ -194,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.steps is not None:
         seconds = given.n * LANES * given.ns * 1e-9
         count = round(given.steps / (given.n * LANES))
-        found = simulate(given.cores, seconds, count, parts, given.aggregators)
+        found = simulate(given.cores, seconds, count, parts)
         core_hours = given.steps * given.ns * 1e-9 / 3600.0
         machine_hours = found.seconds / 3600.0 * given.cores / given.per
         print(
@@ -205,12 +196,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     if given.cores is not None:
         count = given.batches or 20 * given.cores
-        print(simulate(given.cores, given.seconds, count, parts, given.aggregators))
+        print(simulate(given.cores, given.seconds, count, parts))
         return
-    print("| batch | 1 aggregator | 2 | 4 |\n|---|---|---|---|")
+    print("| batch | cores |\n|---|---|")
     for seconds in (0.1, 0.5, 1.0, 2.0, 5.0):
-        found = [busy_cores(seconds, parts, k) for k in (1, 2, 4)]
-        print(f"| {seconds:g} s | " + " | ".join(f"{cores:,}" for cores in found) + " |")
+        print(f"| {seconds:g} s | {busy_cores(seconds, parts):,} |")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ from ldpflow.settings import closest
 
 if TYPE_CHECKING:
     from ldpflow.components.intervals.record import Record
-    from ldpflow.engine.loop import Planned
     from ldpflow.simulators.simulator import Simulator
     from ldpflow.store.part import Part
     from ldpflow.store.run_store import RunStore
@@ -104,7 +103,7 @@ def run_sweep(
     out: str | os.PathLike[str] | None,
     options: SweepOptions,
     progress: bool | None = None,
-    on_plan: Callable[[list[Planned]], None] | None = None,
+    on_plan: Callable[[int, int], None] | None = None,
     on_engine: Callable[[str], None] | None = None,
     on_caution: Callable[[str], None] | None = None,
 ) -> Run:

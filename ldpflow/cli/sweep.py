@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +33,7 @@ from ldpflow.options import Engine, SweepOptions, kind_of
 if TYPE_CHECKING:
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
-    from ldpflow.engine.loop import Planned, RunResult
+    from ldpflow.engine.loop import RunResult
     from ldpflow.study import Study
 
 DESIGN, PRECISION = "The design *", "How many replicates"
@@ -214,12 +214,9 @@ def duration(seconds: float) -> str:
     return f"{seconds / 86400:.1f} days"
 
 
-def print_plan(paths: Sequence[Planned]) -> None:
-    reused = sum(path.reused for path in paths)
-    if reused == 0:
-        return
-    computed = sum(path.computed for path in paths)
-    print_note(f"rows: {reused:,} reused, {computed:,} to compute")
+def print_plan(reused: int, computed: int) -> None:
+    if reused:
+        print_note(f"rows: {reused:,} reused, {computed:,} to compute")
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.rows import Batch
@@ -69,48 +69,38 @@ def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> 
 
 @dataclass(frozen=True)
 class BatchRange:
-    """Batches of one simulator that start every ``size`` replicates."""
+    """Batches of one simulator that end at multiples of ``size``, so that a resumed range is cut alike.
+
+    Each is made when it is its turn: there may be a million.
+    """
 
     missing: Batch
     first: int
     last: int
     size: int
 
-    def __len__(self) -> int:
-        return -(-(self.last - self.first) // self.size)
-
-    def __iter__(self) -> Iterator[Batch]:
-        for start in range(self.first, self.last, self.size):
-            yield replace(self.missing, first=start, last=min(start + self.size, self.last))
-
-
-@dataclass(frozen=True)
-class Batches:
-    """The batches of a study in their order, each made when it is its turn: there may be a million."""
-
-    runs: tuple[BatchRange, ...]
+    def starts(self) -> range:
+        return range(self.first // self.size * self.size, self.last, self.size)
 
     def __len__(self) -> int:
-        return sum(map(len, self.runs))
+        return len(self.starts())
 
     def __iter__(self) -> Iterator[Batch]:
-        return chain.from_iterable(self.runs)
+        for start in self.starts():
+            first, last = max(start, self.first), min(start + self.size, self.last)
+            yield replace(self.missing, first=first, last=last)
 
     @property
     def steps(self) -> int:
-        return sum(run.missing.cost.steps * (run.last - run.first) for run in self.runs)
+        return self.missing.cost.steps * (self.last - self.first)
 
 
-def cut(missing: Sequence[Sequence[Batch]], cores: int) -> Batches:
-    """Batches of all that is missing; the groups follow one another, long batches first in each.
+def cut(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
+    """Batches of all that is missing, long ones first.
 
     A batch takes about TARGET_SECONDS, or less if the last core would finish alone, and has LANES rows at
     least. Ranges start on the replicate grid; those of long paths and at the end on multiples of LANES.
     """
-    return Batches(tuple(run for group in missing for run in cut_group(group, cores)))
-
-
-def cut_group(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the last one to finish costs a few per cent at most.
     target = min(TARGET_SECONDS, total / (16.0 * cores))
@@ -118,18 +108,13 @@ def cut_group(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
     for m in sorted(missing, key=lambda m: -m.cost.seconds):
         wanted = target / max(m.cost.seconds, 1e-12)
         size = LANES if wanted < GRID else int(wanted) // GRID * GRID
-        # Boundaries lie on multiples of the size, so that a resumed range is cut alike.
-        inner = min(-(-m.first // size) * size, m.last)
-        outer = max(m.last // size * size, inner)
-        for first, last in ((m.first, inner), (inner, outer), (outer, m.last)):
-            if first < last:
-                found.append(BatchRange(m, first, last, size))
+        found.append(BatchRange(m, m.first, m.last, size))
     return cut_tail(sorted(found, key=negative_length), cores)
 
 
 def negative_length(run: BatchRange) -> float:
-    """Minus the time of the first batch, which is the longest."""
-    return -run.missing.cost.seconds * (min(run.first + run.size, run.last) - run.first)
+    """Minus the time of the longest batch."""
+    return -run.missing.cost.seconds * min(run.size, run.last - run.first)
 
 
 def cut_tail(found: Sequence[BatchRange], cores: int) -> list[BatchRange]:
@@ -142,7 +127,7 @@ def cut_tail(found: Sequence[BatchRange], cores: int) -> list[BatchRange]:
         left -= count
         wanted = TAIL_SECONDS / max(run.missing.cost.seconds, 1e-12)
         size = min(run.size, max(1, int(wanted) // LANES) * LANES)
-        middle = min(run.first + (len(run) - count) * run.size, run.last)
+        middle = max(run.first, run.starts()[-count]) if count else run.last
         if count:
             tails.append(replace(run, first=middle, size=size))
         if count < len(run):

@@ -6,7 +6,6 @@ is computed again, bit by bit.
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import warnings
@@ -32,26 +31,25 @@ from ldpflow.results.published import Comparison, compare
 from ldpflow.results.summary import stored_settings, stored_summary, stored_trajectory_summary
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Cell
-from ldpflow.store.dataset import REMOVED, Dataset, deduplicate, overlapping_parts, paths_to_compact
+from ldpflow.store.dataset import REMOVED, Dataset, overlapping_parts, paths_to_compact
 from ldpflow.store.files import RunLock
-from ldpflow.store.part import Part, UnreadablePart, arrange, subtract
+from ldpflow.store.part import Part, UnreadablePart, arrange
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.run_store import RESOLVED, RunStore
-from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, Kind
+from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, TRAJECTORY_ROWS, Kind
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_plugins
 from ldpflow.study.reading import check_plugins, stored_mapping, stored_plugins
 from ldpflow.study.stored import stored_study, study_to_run, uses_files
 
-STATUSES = (*FINISHED, "undefined", "diverged")
+STATUSES = {REPLICATE_ROWS: (*FINISHED, "undefined", "diverged"), TRAJECTORY_ROWS: ("ok", "diverged")}
 Fault = tuple[str, NDArray[np.bool_]]
 """A rule that rows break, and the rows that break it."""
 
 
 def row_reason(kind: Kind, table: pa.Table) -> str | None:
     """Reason why a row cannot have come from a simulation, with the first such row; None without one."""
-    faults = interval_faults(table) if kind is REPLICATE_ROWS else trajectory_faults(table)
-    for what, where in faults:
+    for what, where in row_faults(kind, table):
         if where.any():
             row = table.slice(int(where.argmax()), 1).to_pylist()[0]
             names = [name for name in ("replicate", "n", "method", "step") if name in row]
@@ -60,9 +58,11 @@ def row_reason(kind: Kind, table: pa.Table) -> str | None:
     return None
 
 
-def interval_faults(table: pa.Table) -> Iterator[Fault]:
+def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
     status = table["status"].to_numpy(zero_copy_only=False)
-    yield f"a status is none of {', '.join(STATUSES)}", ~np.isin(status, STATUSES)
+    yield f"a status is none of {', '.join(STATUSES[kind])}", ~np.isin(status, STATUSES[kind])
+    if kind is TRAJECTORY_ROWS:
+        return
     done, ok = np.isin(status, FINISHED), status == "ok"
     lower, upper, truth, length = (values(table[n]) for n in ("lower", "upper", "truth", "length"))
     _, first, place = np.unique(table["coordinate"].to_numpy(), return_index=True, return_inverse=True)
@@ -83,15 +83,6 @@ def interval_faults(table: pa.Table) -> Iterator[Fault]:
     yield "n is not positive", values(table["n"]) < 1
     level = values(table["level"])
     yield "a level is not between 0 and 1", ~((level > 0) & (level < 1))
-
-
-def trajectory_faults(table: pa.Table) -> Iterator[Fault]:
-    status = table["status"].to_numpy(zero_copy_only=False)
-    yield "a status is neither ok nor diverged", ~np.isin(status, ("ok", "diverged"))
-    for name in table.column_names:
-        if name.endswith("_sq") or name.endswith("_norm"):
-            yield f"{name} is negative", values(table[name]) < 0
-    yield "n or step is negative", (values(table["n"]) < 0) | (values(table["step"]) < 0)
 
 
 def values(column: pa.ChunkedArray) -> NDArray[Any]:
@@ -249,9 +240,7 @@ def checked_parts(dataset: Dataset, study: Study | None) -> tuple[list[Part], di
 
 def equal_summaries(stored: pa.Table, again: pa.Table) -> bool:
     names = again.column_names
-    return stored.column_names == names and all(
-        equal_columns(name, stored[name], again[name]) for name in names
-    )
+    return stored.column_names == names and all(map(equal_columns, names, stored.columns, again.columns))
 
 
 def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) -> bool:
@@ -273,17 +262,10 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
 
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
     missing = [name for name, _ in stored_plugins(mapping) if name not in loaded_plugins()]
-    if study is None and missing:
-        warn(
-            f"{store.root}: its study needs the plug-in {', '.join(missing)}, which is not loaded; "
-            "parts, rows and sums are checked, but not which replicates are missing",
-        )
-    elif study is None and uses_files(mapping):
-        warn(
-            f"{store.root}: its study reads a data file, which a check does not open: what is stored is "
-            "checked, but a path whose parts are all lost is not reported",
-        )
-        yield from stored_gaps(store, mapping)
+    if study is None and (missing or uses_files(mapping)):
+        what = f"needs the plug-in {', '.join(missing)}, which is not loaded"
+        what = what if missing else "reads a data file, which a check does not open"
+        warn(f"{store.root}: its study {what}; parts are checked, but not whether all are there")
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
 
@@ -343,7 +325,7 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
         group = [part for part in parts if part.path_key == key and part.name in shared]
         names = tuple(part.name for part in group)
         try:
-            for _ in deduplicate(store.replicates.loaded(group, damaged=[]), store.replicates.load):
+            for _ in store.replicates.merged(group, damaged=[]):
                 pass
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))
@@ -362,23 +344,6 @@ def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
             ranges = ", ".join(f"{span} of {what}" for span, what in zip(spans, wanted, strict=True))
             more = "" if len(missing) <= 3 else f" and {len(missing) - 3} more ranges"
             yield Finding(f"path p{plan.simulator.key}: replicates missing: {ranges}{more}")
-
-
-def stored_gaps(store: RunStore, mapping: dict[str, Any]) -> Iterator[Finding]:
-    """Replicates that paths with parts lack, by the number that study.toml names."""
-    wanted = mapping.get("replicates")
-    if not isinstance(wanted, int):
-        return
-    for dataset in store.datasets():
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = {key: dataset.finished(key) for key in dataset.path_keys()}
-        for key, cells in found.items():
-            for name, ranges in cells.items():
-                cell = json.loads(name)
-                runs = Cell.from_columns(cell).runs if cell.get("method") in INTERVAL_METHODS else 1
-                for first, last in subtract(0, wanted // runs, ranges)[:1]:
-                    yield Finding(f"path p{key}: replicates missing: {first} to {last - 1} of {name}")
 
 
 def summary_findings(
@@ -409,27 +374,17 @@ def summary_findings(
 
 
 def verify_run(store: RunStore, against: str) -> Comparison:
-    """The run's numbers, computed from its rows, with the published ones."""
+    """The run's numbers, computed from its checked rows, with the published ones."""
+    findings = []
     with store.named_errors():
-        summary, findings = derived_summary(store)
-    return replace(compare(summary, against), findings=findings)
-
-
-def derived_summary(store: RunStore) -> tuple[pa.Table, list[str]]:
-    """The summary computed from checked rows, and sentences on what does not follow from them.
-
-    A run without rows gives the stored summary, and a sentence.
-    """
-    stored = store.read_summary()
-    parts, bad = checked_parts(store.replicates, stored_study(store))
-    if bad:
-        found = [f"{name}: {reason}" for name, reason in bad.items()]
-        raise InputError("run", store.root, "a run whose rows are whole", "; ".join(found[:3]) + ".")
+        stored = store.read_summary()
+        parts, bad = checked_parts(store.replicates, stored_study(store))
+        if bad or (not parts and stored is None):
+            found = [f"{name}: {reason}." for name, reason in bad.items()] or ["Nothing finished there."]
+            raise InputError("run", store.root, "a run whose rows are whole", " ".join(found[:3]))
+        summary = stored_summary(store, damaged="refuse") if parts else stored
     if not parts:
-        if stored is None:
-            raise InputError("run", store.root, "a run directory with a summary", "Nothing finished there.")
-        return stored, ["the run has no rows: its summary is taken as it is, and follows from nothing"]
-    again = stored_summary(store, damaged="refuse")
-    if stored is not None and not equal_summaries(stored, again):
-        return again, ["summary.parquet is not that of the rows: the numbers here are computed from them"]
-    return again, []
+        findings = ["the run has no rows: its summary is taken as it is, and follows from nothing"]
+    elif stored is not None and not equal_summaries(stored, summary):
+        findings = ["summary.parquet is not that of the rows: the numbers here are computed from them"]
+    return replace(compare(summary, against), findings=findings)

@@ -12,15 +12,16 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from ldpflow.engine.batching import Batches
+from ldpflow.engine.batching import BatchRange
 from ldpflow.errors import InputError, LdpflowError, StorageError
 from ldpflow.numerics.streams import STREAM_VERSION
 from ldpflow.simulators.families import description, names_file
@@ -32,6 +33,9 @@ from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_id, cell_set_hash
 from ldpflow.study.plugins import place_of_error, plugins_of
 
+if TYPE_CHECKING:
+    from ldpflow.engine.ray_executor import RayExecutor
+
 PROCESSES = Path("/proc")
 LAST_SECONDS = 5.0  # for the traceback of a thread that sweeps as the interpreter ends
 CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
@@ -40,17 +44,8 @@ CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
 def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> Callable[[], str | None]:
     """A function that names the limit that has passed, or returns None.
 
-    Parameters
-    ----------
-    max_seconds : float, optional
-        Counted from this call.
-    max_bytes : int, optional
-        Memory of this process and of those it started (a local Ray).
-
-    Raises
-    ------
-    InputError
-        If memory is limited on a system without ``/proc``.
+    Time counts from this call. Memory is that of this process and of those it started (a local Ray). It
+    cannot be limited on a system without ``/proc``.
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
         raise InputError(
@@ -162,8 +157,7 @@ Phase = Callable[[str], None]
 class Progress:
     """State of a sweep after a batch.
 
-    Steps are those of all replicates of this session. ``statistics`` is a snapshot of running statistics,
-    from which no result is computed.
+    Steps are those of all replicates of this session.
     """
 
     done_batches: int
@@ -172,25 +166,9 @@ class Progress:
     total_steps: int
     seconds: float
     failed_batches: int = 0
-    statistics: Any = None
 
 
 Listener = Callable[[Progress], None]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """Rows of a path that are stored and rows to compute.
-
-    ``settings`` distinguishes the path from the study's others. ``ranges`` holds the first replicate to
-    compute, the last one (exclusive) and the number of cells.
-    """
-
-    path: str
-    settings: str
-    reused: int
-    computed: int
-    ranges: list[tuple[int, int, int]]
 
 
 @dataclass(frozen=True)
@@ -209,8 +187,6 @@ class RunResult:
         Why the sweep ended early.
     failed_batches : list of str
         Batches that raised, each with its cause and the command that computes it again.
-    paths, complete_paths : int
-        Paths of the study, and those that have all replicates; 0 where a target decides.
     done_replicates, wanted_replicates : int
         Over all paths; 0 are wanted where a target decides.
     batches : int
@@ -224,8 +200,6 @@ class RunResult:
     wall_seconds: float
     stopped: str | None = None
     failed_batches: list[str] = field(default_factory=list)
-    paths: int = 0
-    complete_paths: int = 0
     done_replicates: int = 0
     wanted_replicates: int = 0
     batches: int = 0
@@ -239,34 +213,6 @@ class Outcome:
     error: str | None = None
     kernel_seconds: float = 0.0
     seconds: float = 0.0
-    statistics: Any = None
-
-
-class Executor(Protocol):
-    """Runs batches and hands their rows to the store's aggregators."""
-
-    @property
-    def cores(self) -> int:
-        """Cores that batches are cut for."""
-
-    @property
-    def capacity(self) -> int:
-        """Batches that may be in flight; asked before every one, since nodes come and go."""
-
-    def submit(self, batch: Batch) -> None:
-        """Start a batch."""
-
-    def wait(self, timeout: float) -> list[Outcome]:
-        """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
-
-    def drop(self) -> None:
-        """Give up the batches in flight; at most seconds may pass from here to :meth:`close`."""
-
-    def flush(self) -> list[Outcome]:
-        """Publish every row received so far; returns batches whose rows turned out to be lost."""
-
-    def close(self) -> None:
-        """Stop what this executor started."""
 
 
 def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
@@ -281,13 +227,9 @@ def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> l
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """Simulate a batch.
+    """Simulate a batch. Any exception becomes an LdpflowError with its class, message and place.
 
-    Raises
-    ------
-    LdpflowError
-        With class, message and place of any other exception: its traceback does not leave the process of a
-        Ray task, and ``sys.exit`` of a plug-in would end the thread.
+    A traceback does not leave the process of a Ray task, and ``sys.exit`` of a plug-in would end the thread.
     """
     try:
         return simulate(batch)
@@ -325,11 +267,23 @@ def dropped_batches() -> bool:
     return any(thread.name == THREAD_NAME for thread in threading.enumerate())
 
 
+def ends_sweep(error: BaseException) -> bool:
+    """Whether no batch can be kept after an error of the store."""
+    return isinstance(error, StorageError) or (isinstance(error, InputError) and error.field == "out")
+
+
 class ThreadExecutor:
     """Executor that runs one batch per thread and stores rows in the calling thread.
 
     Kernels run at the same time; Python code of batches takes turns (:mod:`ldpflow.simulators.rows`). The
     calling thread can stop while kernels run for minutes.
+
+    Attributes
+    ----------
+    cores : int
+        Cores that batches are cut for.
+    capacity : int
+        Batches that may be in flight; asked before every one, since nodes of a cluster come and go.
     """
 
     def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
@@ -355,9 +309,11 @@ class ThreadExecutor:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
+        """Start a batch."""
         self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
+        """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
         try:
             batch, result = self.finished.get(timeout=timeout)
         except queue.Empty:
@@ -368,22 +324,23 @@ class ThreadExecutor:
             return [Outcome(batch, error=str(result))]
         try:
             store_result(self.aggregator, batch, result)
-        except StorageError:
-            raise  # no batch can be kept
         except Exception as error:
-            if isinstance(error, InputError) and error.field == "out":
+            if ends_sweep(error):
                 raise
             return [Outcome(batch, error=error_text(error))]
-        return [Outcome(batch, None, result.kernel_seconds, result.seconds, self.aggregator.statistics)]
+        return [Outcome(batch, None, result.kernel_seconds, result.seconds)]
 
     def drop(self) -> None:
+        """Give up the batches in flight; at most seconds may pass from here to :meth:`close`."""
         self.dropped.set()
 
     def flush(self) -> list[Outcome]:
+        """Publish every row received so far; returns batches whose rows turned out to be lost."""
         self.aggregator.publish(everything=True)
         return []
 
     def close(self) -> None:
+        """Stop what this executor started."""
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():
@@ -421,37 +378,22 @@ class Tally:
 
 
 def drive(
-    batches: Batches,
-    executor: Executor,
+    batches: Sequence[BatchRange],
+    executor: ThreadExecutor | RayExecutor,
     tally: Tally,
     started: float,
-    steps_left: int = 0,
     listener: Listener | None = None,
     should_stop: Stop = lambda: None,
     on_phase: Phase = lambda phase: None,
 ) -> None:
-    """Run batches in their order, publish their rows and count them.
+    """Run batches in their order, publish their rows and count them in ``tally``.
 
-    Parameters
-    ----------
-    batches : Batches
-    executor : Executor
-    tally : Tally
-        What the session has done before; counts these batches too.
-    started : float
-        Start of the sweep on the monotonic clock.
-    steps_left : int
-        Steps that the sweep will take from here on, if more than those of the batches.
-    listener : callable, optional
-        Called with the progress after every batch.
-    should_stop : callable
-        Asked at least twice a second. Once there is a reason nothing more is submitted, and batches in flight
-        get DRAIN_SECONDS.
-    on_phase : callable
+    ``started`` is the start of the sweep on the monotonic clock. ``should_stop`` is asked at least twice a
+    second: once there is a reason nothing more is submitted, and batches in flight get DRAIN_SECONDS.
     """
-    sent, count = tally.batches, tally.batches + len(batches)
-    total_steps = tally.steps + max(steps_left, batches.steps)
-    waiting = iter(batches)
+    sent, count = tally.batches, tally.batches + sum(map(len, batches))
+    total_steps = tally.steps + sum(some.steps for some in batches)
+    waiting = chain.from_iterable(batches)
     on_phase("")
     in_flight = 0
     deadline = float("inf")
@@ -478,7 +420,6 @@ def drive(
                         total_steps=total_steps,
                         seconds=time.monotonic() - started,
                         failed_batches=len(tally.failed),
-                        statistics=outcome.statistics,
                     )
                 )
     if in_flight:

@@ -9,7 +9,6 @@ Replicates come in a fixed schedule: R_0 = ``min_replicates``, then BATCH more a
 as far as a target is given. So the count is a function of the rows: the order of arrival, interruptions and
 further replicates of an earlier run do not change it. The variance is taken at p~ (Agresti and Coull 1998):
 with the estimate itself a run of luck both ends the sampling and stays in the result.
-:func:`stopped_coverage` computes the exact law of the reported coverage.
 """
 
 from __future__ import annotations
@@ -100,18 +99,6 @@ class Precision:
             wanted = max(level * (1 - level) for level in levels) / self.target_mcse**2
         return min(max(self.min_replicates, math.ceil(wanted)), self.max_replicates)
 
-    def forecast(self, plan: PathPlan, cells: Sequence[CellRows], have: int) -> tuple[float, int]:
-        """Largest ratio of an MCSE to its target, and steps that a path probably still needs."""
-        largest, wanted = math.inf, float(self.expected(cell.level for cell in plan.cells))
-        if have > 0:
-            distances = [self.distance(cell) for cell in cells]
-            largest = max(distances)
-            counts = [int(cell.replicate[-1]) + 1 for cell in cells]
-            wanted = max(count * ratio**2 for count, ratio in zip(counts, distances, strict=True))
-        left = min(max(wanted, have + 1), self.max_replicates) - have
-        cost = plan.simulator.cost(plan.simulator.needs(plan.cells), math.ceil(left))
-        return largest, cost.steps
-
     def earliest(self, cell: CellRows, now: int) -> int:
         """First point after ``now`` at which coverage is precise enough if all further rows hit, or miss."""
         runs = int(cell.replicate[0]) + 1 if len(cell.ok) else 1  # replicates of a row
@@ -149,39 +136,20 @@ def agresti_coull(hits: Any, count: int) -> Any:
     return np.sqrt(share * (1 - share) / count)
 
 
-@dataclass(frozen=True)
-class Round:
-    """Replicates to compute before precision is judged again, by path, the farthest from its target first.
+def rounds(store: RunStore, study: Study, precision: Precision) -> Iterator[list[Batch]]:
+    """Replicates to compute before precision is judged again, until every path is precise enough.
 
-    ``steps_left``: steps that all paths will probably take from here to their targets.
+    Each round must be stored before the next is asked for.
     """
-
-    missing: list[list[Batch]]
-    steps_left: int = 0
-
-    def all_missing(self) -> list[Batch]:
-        return [m for group in self.missing for m in group]
-
-    def growth(self) -> float:
-        """Steps left, divided by the steps of this round; at least 1."""
-        return max(1.0, self.steps_left / max(1, sum(m.steps for m in self.all_missing())))
-
-
-def rounds(store: RunStore, study: Study, precision: Precision) -> Iterator[Round]:
-    """Rounds until every path is precise enough; each must be stored before the next is asked for."""
-    unfinished = study.plans()
-    while unfinished:
-        standings = []
-        for plan in unfinished:
-            cells, have = cells_of_plan(store, plan, precision.max_replicates)
-            point = precision.next_point(cells, have)
-            if point is not None:
-                standings.append((*precision.forecast(plan, cells, have), point, plan))
-        standings.sort(key=lambda standing: -standing[0])
-        unfinished = [plan for *_, plan in standings]
-        if standings:
-            missing = [gaps(store, plan, study.seed, point) for *_, point, plan in standings]
-            yield Round(missing, sum(steps for _, steps, *_ in standings))
+    points = dict.fromkeys(study.plans(), 0)
+    while points:
+        found = {
+            plan: precision.next_point(*cells_of_plan(store, plan, precision.max_replicates))
+            for plan in points
+        }
+        points = {plan: point for plan, point in found.items() if point is not None}
+        if points:
+            yield [gap for plan, point in points.items() for gap in gaps(store, plan, study.seed, point)]
 
 
 def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
@@ -201,30 +169,3 @@ def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[Cell
             count = runs[cell_id(key)]
             rows.append(replace(cell, replicate=(cell.replicate + 1) * count - 1))
     return rows, have
-
-
-def stopped_coverage(p: float, precision: Precision) -> tuple[float, float, float]:
-    """Exact mean and sd of the reported coverage if intervals cover with probability p, and mean replicates.
-
-    The number of hits at each point of the schedule is a random walk with binomial steps. Its law is followed
-    without the walks that have stopped.
-    """
-    from scipy.stats import binom
-
-    assert precision.target_mcse is not None
-    law = np.ones(1)  # probabilities of the number of hits while sampling has not stopped
-    before = 0
-    mean = square = replicates = 0.0
-    for point in precision.schedule():
-        more = point - before
-        law = np.convolve(law, binom.pmf(np.arange(more + 1), more, p))
-        stops = agresti_coull(np.arange(point + 1), point) <= precision.target_mcse
-        hits = np.flatnonzero(stops | (point == precision.max_replicates))
-        mean += float(np.sum(law[hits] * hits)) / point
-        square += float(np.sum(law[hits] * hits.astype(float) ** 2)) / point**2
-        replicates += point * float(np.sum(law[hits]))
-        law[hits] = 0.0
-        before = point
-        if law.sum() < 1e-12:
-            break
-    return mean, math.sqrt(max(square - mean**2, 0.0)), replicates

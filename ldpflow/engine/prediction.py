@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from ldpflow.components.intervals.record import PathRecord, Record
-from ldpflow.engine.precision import Round
 from ldpflow.errors import address_limit
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.simulators.counts import Counts
@@ -142,15 +141,14 @@ def cores_of(engine: str, num_cpus: int | None) -> int:
     return os.cpu_count() or 1
 
 
-def seconds_of(work: Round) -> float:
-    """Rough CPU time, before any measurement, of what is missing now and later."""
-    return sum(m.cost.seconds * (m.last - m.first) for m in work.all_missing()) * work.growth()
+def seconds_of(missing: Sequence[Batch]) -> float:
+    """Rough CPU time, before any measurement."""
+    return sum(m.cost.seconds * (m.last - m.first) for m in missing)
 
 
-def python_seconds_of(work: Round) -> float:
+def python_seconds_of(missing: Sequence[Batch]) -> float:
     """Rough CPU time of Python code in it, in which threads take turns."""
-    rows = sum((m.last - m.first) * python_rows(m) for m in work.all_missing())
-    return ROW_SECONDS * rows * work.growth()
+    return ROW_SECONDS * sum((m.last - m.first) * python_rows(m) for m in missing)
 
 
 def python_rows(work: Batch | PathPlan) -> int:

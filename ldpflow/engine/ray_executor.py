@@ -17,28 +17,34 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 import ray
-from ray import cloudpickle
 from ray.exceptions import AuthenticationError, GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.metrics import Counter, Gauge
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from ldpflow.engine.loop import PROCESSES, Outcome, error_text, process_state, run_batch, store_result
+from ldpflow.engine.loop import (
+    POLL_SECONDS,
+    PROCESSES,
+    Outcome,
+    ends_sweep,
+    error_text,
+    process_state,
+    run_batch,
+    store_result,
+)
 from ldpflow.engine.prediction import ray_addresses
-from ldpflow.errors import EngineLost, InputError, LdpflowError, StorageError, address_limit
+from ldpflow.errors import EngineLost, InputError, LdpflowError, address_limit
 from ldpflow.options import SweepOptions
 from ldpflow.simulators.rows import Batch, BatchResult
 from ldpflow.simulators.simulator import Cell
 from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_set_hash
-
-STATISTICS_SECONDS = 1.0  # how often an aggregator's running statistics travel to the driver
 
 # One thread per task: the replicates are the parallelism.
 THREADS = {
@@ -50,15 +56,11 @@ CONNECT_SECONDS = 10.0
 CONNECTION_LOOK_SECONDS = 1.0
 ANSWER_SECONDS = 2.0
 GRACE_SECONDS = 15.0  # without a cluster's GCS, which can be started again if its state is stored elsewhere
-BEFORE_RAY = 10.0  # seconds before Ray itself gives up
-WAIT = "RAY_gcs_rpc_server_reconnect_timeout_s"
 STUCK_SECONDS = 3.0  # how long a call to Ray may take to return after a loss; Ray itself warns after 5
 
-POLL_SECONDS = 0.5
 LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
 FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
 MAX_DEATHS = 20  # of aggregators in one sweep
-CORES_PER_AGGREGATOR = 1000  # one takes the rows of twice as many; see docs/scale.md
 
 when_stuck: Callable[[str], None] | None = None
 """Called with a message if a call to a lost Ray does not return. The command line ends the process."""
@@ -72,24 +74,12 @@ class ClusterWatch:
 
     Calls to such a Ray wait for minutes or for ever, and after a minute without the GCS Ray ends the process.
     So this asks Ray nothing: it looks at processes and sockets.
-
-    Parameters
-    ----------
-    own : bool
-        Whether this process starts the Ray; else it joins one that others have started.
-
-    Attributes
-    ----------
-    lost : str or None
-        What has died.
-    silent : bool
-        Whether the GCS of a cluster does not answer just now, and calls to Ray would wait.
     """
 
     def __init__(self, own: bool) -> None:
-        self.own = own
-        self.lost: str | None = None
-        self.silent = False
+        self.own = own  # whether this process starts the Ray, or joins one that others have started
+        self.lost: str | None = None  # what has died
+        self.silent = False  # whether a cluster's GCS does not answer just now, and calls to Ray would wait
         self.raylet = self.gcs = ""  # sockets, known once Ray has been joined
         self.silent_since = 0.0
         self.before = ray_processes(os.getpid())  # of a Ray that has been shut down
@@ -144,7 +134,7 @@ class ClusterWatch:
             self.silent = False
         elif not self.silent:
             self.silent, self.silent_since = True, now
-        if self.silent and (self.own or now - self.silent_since >= grace()):
+        if self.silent and (self.own or now - self.silent_since >= GRACE_SECONDS):
             return f"Ray's gcs_server at {self.gcs} has died, or cannot be reached"
         return None
 
@@ -161,14 +151,6 @@ def ray_processes(parent: int) -> dict[int, str]:
 
 def runs(process: int) -> bool:
     return process_state(process)[1] not in "ZX"
-
-
-def grace() -> float:
-    """Seconds that the GCS of a cluster may be silent: Ray waits 60 s unless it is set to wait longer."""
-    try:
-        return max(GRACE_SECONDS, float(os.environ[WAIT]) - BEFORE_RAY)
-    except (KeyError, ValueError):
-        return GRACE_SECONDS
 
 
 def raylet_answers(path: str) -> bool:
@@ -188,19 +170,12 @@ def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str |
 
 
 def check_address(address: str) -> None:
-    """Refuse addresses that a driver cannot use.
-
-    All work of a Ray Client ends with its connection, and Ray advises jobs for long work.
-    """
-    given = {"address": address}
+    """Refuse addresses that a driver cannot use, such as those of Ray Client or of jobs."""
+    name, value = "address", address
     if address == "auto":  # for which alone Ray reads the variable
-        given["RAY_ADDRESS"] = os.environ.get("RAY_ADDRESS", "")
-    for name, value in given.items():
-        if "://" in value:
-            why = "That is not where drivers connect."
-            if value.startswith("ray://"):
-                why = "A Ray Client's work ends when its connection does."
-            raise InputError(name, value, ADDRESSES, f"{why} {FROM_OUTSIDE}")
+        name, value = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS", "")
+    if "://" in value:
+        raise InputError(name, value, ADDRESSES, f"No driver connects there. {FROM_OUTSIDE}")
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and (reason := unreachable(host.strip("[]"), int(port))) is not None:
         # Ray itself would try for minutes.
@@ -231,13 +206,7 @@ def cluster_arguments(address: str) -> dict[str, Any]:
 def connect(options: SweepOptions) -> ClusterWatch:
     """Start a Ray that ends with this process, or join one at an address. Returns a watch of its processes.
 
-    Raises
-    ------
-    InputError
-        Naming ``address``, if there is no such cluster, its Ray, Python or token is another one, or the
-        address is one of Ray Client.
-    EngineLost
-        If a process of the Ray dies as it starts.
+    Raises EngineLost if a process of the Ray dies as it starts.
     """
     address = options.address
     arguments = local_arguments(options) if address is None else cluster_arguments(address)
@@ -279,20 +248,11 @@ class AggregatorActor:
 
     def __init__(self, make: Callable[[], Aggregator]) -> None:
         self.aggregator = make()
-        self.reported_at = 0.0
 
-    def add(self, batch: Batch, result: BatchResult) -> tuple[list[Published], dict[str, Any]]:
-        """Take the rows of a batch. Returns what was published, and further values of its Outcome."""
+    def add(self, batch: Batch, result: BatchResult) -> tuple[list[Published], float, float]:
+        """Take the rows of a batch. Returns what was published, and the CPU time of kernels and in all."""
         published = store_result(self.aggregator, batch, result)
-        statistics = None
-        if time.monotonic() - self.reported_at > STATISTICS_SECONDS:
-            statistics = self.aggregator.statistics
-            self.reported_at = time.monotonic()
-        return published, {
-            "kernel_seconds": result.kernel_seconds,
-            "seconds": result.seconds,
-            "statistics": statistics,
-        }
+        return published, result.kernel_seconds, result.seconds
 
     def flush(self) -> None:
         self.aggregator.publish(everything=True)
@@ -317,41 +277,13 @@ def new_aggregator(make: Callable[[], Aggregator]) -> Any:
     ).remote(make)
 
 
-@dataclass
-class Shard:
-    """An aggregator, and the rows that it may hold in memory only.
-
-    Its paths are its own: no other aggregator of the sweep writes parts of them.
-    """
-
-    aggregator: Any
-    # By path and cell set, then by first replicate: a part is looked up among thousands of batches.
-    unpublished: dict[tuple[str, str], dict[int, Sent]] = field(default_factory=dict)
-    statistics: Any = None
-
-    def keep(self, sent: Sent) -> None:
-        """Hold on to a batch that the aggregator has taken."""
-        batch = sent.batch
-        held = self.unpublished.setdefault((batch.simulator.key, cell_set_of(batch.cells)), {})
-        held[batch.first] = sent
-
-    def forget(self, published: list[Published]) -> None:
-        """Let go of rows that are in published parts."""
-        for part in published:
-            held = self.unpublished.get((part.path_key, part.cell_set), {})
-            for first, sent in list(held.items()):
-                if part.first <= first and sent.batch.last <= part.last:
-                    del held[first]
-
-
 @dataclass(frozen=True)
 class Sent:
-    """A batch whose rows are, or will be, with an aggregator; ``counted`` once the loop has counted it."""
+    """A batch whose rows are, or will be, with the aggregator; ``counted`` once the loop has counted it."""
 
     batch: Batch
     rows: ray.ObjectRef
-    shard: Shard
-    aggregator: Any = None  # the shard's, when it was sent
+    aggregator: Any = None  # that it was sent to
     counted: bool = False
 
 
@@ -366,15 +298,9 @@ def run_task(batch: Batch) -> BatchResult:
 
 
 class RayExecutor:
-    """Executor on Ray.
+    """Executor on Ray, with the methods of :class:`~ldpflow.engine.loop.ThreadExecutor`.
 
-    Parameters
-    ----------
-    make_aggregator : callable
-        Makes an aggregator inside the actor.
-    options : SweepOptions
-    run : str
-        What the metrics call this run.
+    ``make_aggregator`` is called inside the actor. ``run`` is the label of the metrics.
     """
 
     def __init__(
@@ -389,9 +315,10 @@ class RayExecutor:
         task: Any = ray.remote(run_task)
         self.task = task.options(max_retries=options.retries, num_cpus=1)
         self.make_aggregator = make_aggregator
-        # Started when paths come: a study of one path needs one.
-        self.shards: list[Shard] = []
-        self.shard_of_path: dict[str, Shard] = {}
+        self.aggregator: Any = None  # started with the first batch
+        # Rows that it may hold in memory only, by path and cell set, then by first replicate: a part is
+        # looked up among thousands of batches.
+        self.unpublished: dict[tuple[str, str], dict[int, Sent]] = {}
         self.deaths = 0  # of aggregators
         self.in_flight: dict[ray.ObjectRef, Sent] = {}
         self.dropped = False
@@ -409,36 +336,26 @@ class RayExecutor:
             self.there = int(ray.cluster_resources().get("CPU", 0))
         return max(self.there, self.wanted)
 
-    @cached_property
-    def most_shards(self) -> int:
-        """Aggregators that share the rows, where there are as many paths."""
-        return 1 + self.cores // CORES_PER_AGGREGATOR
-
     @property
     def capacity(self) -> int:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
         return self.max_in_flight or 2 * self.cores
 
-    def shard_of(self, batch: Batch) -> Shard:
-        """The shard of a path. New paths go to the shards in turn."""
-        key = batch.simulator.key
-        if key not in self.shard_of_path:
-            if len(self.shards) < self.most_shards:
-                self.shards.append(Shard(new_aggregator(self.make_aggregator)))
-            self.shard_of_path[key] = self.shards[len(self.shard_of_path) % self.most_shards]
-        return self.shard_of_path[key]
-
     def submit(self, batch: Batch) -> None:
-        shard = self.shard_of(batch)
         try:
             rows = self.task.remote(batch)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            raise pickling_error(batch, error) from error
-        self.send(Sent(batch, rows, shard))
+            cause = error.__cause__ or error  # Ray wraps it in many lines
+            text = f"{type(cause).__name__}: {next(iter(str(cause).splitlines()), '')}"
+            allowed = "threads or serial for components that cannot be pickled"
+            raise InputError("engine", "ray", allowed, text) from error
+        self.send(Sent(batch, rows))
 
     def send(self, sent: Sent) -> None:
-        """Send rows to the current aggregator of their shard as soon as they are computed."""
-        sent = replace(sent, aggregator=sent.shard.aggregator)
+        """Send rows to the aggregator as soon as they are computed."""
+        if self.aggregator is None:
+            self.aggregator = new_aggregator(self.make_aggregator)
+        sent = replace(sent, aggregator=self.aggregator)
         self.in_flight[sent.aggregator.add.remote(sent.batch, sent.rows)] = sent
 
     def wait(self, timeout: float) -> list[Outcome]:
@@ -457,39 +374,38 @@ class RayExecutor:
 
     def receive(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
         """Answer of an aggregator about a batch; None if its rows are sent again or were counted before."""
-        shard = sent.shard
         try:
-            published, costs = ray.get(answer)
+            published, kernel_seconds, seconds = ray.get(answer)
         except RayActorError as error:
-            if sent.aggregator is shard.aggregator:
+            if sent.aggregator is self.aggregator:
                 # Of several calls on one dead aggregator, this is the first.
-                self.replace_aggregator(shard, error)
+                self.replace_aggregator(error)
             self.send(sent)
             return None
         except RayError as error:
             raise_if_of_store(error)
             return Outcome(sent.batch, error=reason(error))
-        if sent.aggregator is shard.aggregator:
-            shard.keep(replace(sent, counted=True))
+        again = replace(sent, counted=True)
+        if sent.aggregator is self.aggregator:
+            place = sent.batch.simulator.key, cell_set_of(sent.batch.cells)
+            self.unpublished.setdefault(place, {})[sent.batch.first] = again
         else:  # it died since: what it took may be lost
-            self.send(replace(sent, counted=True))
-        shard.forget(published)
-        if sent.counted:
-            return None
-        if costs["statistics"] is not None:
-            shard.statistics = costs["statistics"]
-            known = [shard.statistics for shard in self.shards if shard.statistics is not None]
-            costs["statistics"] = pa.concat_tables(known, promote_options="default")
-        return Outcome(sent.batch, **costs)
+            self.send(again)
+        for part in published:
+            held = self.unpublished.get((part.path_key, part.cell_set), {})
+            for first, other in list(held.items()):
+                if part.first <= first and other.batch.last <= part.last:
+                    del held[first]
+        return None if sent.counted else Outcome(sent.batch, None, kernel_seconds, seconds)
 
-    def replace_aggregator(self, shard: Shard, error: RayActorError) -> None:
+    def replace_aggregator(self, error: RayActorError) -> None:
         """Start a new aggregator for one that died, and send what that one had not published."""
         self.deaths += 1
         if self.deaths > MAX_DEATHS:
             message = f"the process that stores rows died {self.deaths} times: {reason(error)}"
             raise LdpflowError(message) from error
-        shard.aggregator = new_aggregator(self.make_aggregator)
-        lost, shard.unpublished = shard.unpublished, {}
+        self.aggregator = None
+        lost, self.unpublished = self.unpublished, {}
         for sent in chain.from_iterable(held.values() for held in lost.values()):
             self.send(sent)
 
@@ -504,24 +420,25 @@ class RayExecutor:
         while True:
             while self.in_flight:
                 failed += [o for o in self.wait(POLL_SECONDS) if o.error is not None]
-            done = [self.flush_shard(shard) for shard in self.shards]
-            if all(done) or self.dropped:
+            if self.flush_aggregator() or self.dropped:
                 return failed
 
-    def flush_shard(self, shard: Shard) -> bool:
-        """Publish what an aggregator has; False if it has died."""
+    def flush_aggregator(self) -> bool:
+        """Publish what the aggregator has; False if it has died."""
+        if self.aggregator is None:
+            return True
         try:
-            ray.get(shard.aggregator.flush.remote(), timeout=FLUSH_SECONDS if self.dropped else None)
+            ray.get(self.aggregator.flush.remote(), timeout=FLUSH_SECONDS if self.dropped else None)
         except GetTimeoutError:
             return False
         except RayActorError as error:
             if not self.dropped:
-                self.replace_aggregator(shard, error)
+                self.replace_aggregator(error)
             return False
         except RayError as error:
             raise_if_of_store(error)
             raise
-        shard.unpublished = {}
+        self.unpublished = {}
         return True
 
     def close(self) -> None:
@@ -537,27 +454,9 @@ class RayExecutor:
             ray.shutdown()
 
 
-def pickling_error(batch: Batch, error: Exception) -> InputError:
-    """The component that keeps a batch from being sent to another process."""
-    for component in (*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)):
-        try:
-            cloudpickle.dumps(component)
-        except Exception as reason:
-            error, name = reason, type(component).__name__
-            break
-    else:
-        name = type(batch.simulator).__name__
-    return InputError(
-        "engine", "ray", f"threads or serial for a {name}, which cannot be pickled",
-        " ".join([f"{type(error).__name__}:", *str(error).splitlines()[:1]]),
-    )  # fmt: skip
-
-
 def raise_if_of_store(error: RayError) -> None:
-    """Raise what the store said: no batch can be kept then."""
-    if isinstance(error, RayTaskError) and isinstance(error.cause, StorageError | InputError):
-        if isinstance(error.cause, StorageError) or error.cause.field == "out":
-            raise error.cause from None
+    if isinstance(error, RayTaskError) and ends_sweep(error.cause):
+        raise error.cause from None
 
 
 def reason(error: RayError) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ldpflow.columns import distinguishing_columns
 from ldpflow.engine.loop import error_text
-from ldpflow.engine.run import settings_apart
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
 from ldpflow.simulators.families import runnable_simulator
@@ -93,6 +93,14 @@ def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequ
     raise InputError(
         "path", value, f"the key of one path of {store.root}, or its first digits", f"It has:{lines}{more}"
     )
+
+
+def settings_apart(study: Study) -> list[str]:
+    """Settings of each path that distinguish it from the others."""
+    columns = [plan.simulator.columns() for plan in study.plans()]
+    names = [*dict.fromkeys(name for c in columns for name in c)]
+    varying = distinguishing_columns(names, columns)
+    return [" ".join(f"{name}={c[name]}" for name in varying if c.get(name) is not None) for c in columns]
 
 
 def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:

@@ -14,27 +14,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.columns import distinguishing_columns
 from ldpflow.components.intervals.interval import columns_of
 from ldpflow.engine.batching import cut, gaps
 from ldpflow.engine.loop import (
-    Executor,
     Listener,
     Outcome,
     Phase,
-    Planned,
     RunResult,
     Stop,
     Tally,
     ThreadExecutor,
     drive,
 )
-from ldpflow.engine.precision import Precision, Round, rounds
+from ldpflow.engine.precision import Precision, rounds
 from ldpflow.engine.prediction import busy_machine, choose_engine, cores_of, python_seconds_of, seconds_of
 from ldpflow.errors import EngineLost, InputError, address_limit, warn
 from ldpflow.numerics.kernels import cache_folder
@@ -59,20 +56,20 @@ from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 from ldpflow.study.plugins import MAIN, plugin_flags, plugins_of
 
+if TYPE_CHECKING:
+    from ldpflow.engine.ray_executor import RayExecutor
+
 BUDGET = ("epsilon", "mu", "delta")  # budgets may be added to a run or left out
 
 
-def ignore(event: object) -> None:
+def ignore(*event: object) -> None:
     """No listener."""
 
 
 def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[UnreadablePart]]:
     """Parts that the study can go on from, and broken and foreign ones. Changes nothing.
 
-    Raises
-    ------
-    InputError
-        With a diff, if the run has another seed or other paths.
+    Refuses a run of another seed or of other paths, with a diff.
     """
     sessions = read_sessions(store)  # refuses a run of another version before anything in it is moved
     parts: list[Part] = []
@@ -85,9 +82,7 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
         if not sessions or sessions[-1].get("seed") != study.seed or len(foreign) == len(parts):
             raise refusal(store, [(name, [foreign[0].meta[name]], [own[name]]) for name in own])
         # The run is this study's: a part of another seed was put into it.
-        unusable += [
-            UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}") for part in foreign
-        ]
+        unusable += [UnreadablePart(p.name, f"it has rows of seed {p.meta['seed']}") for p in foreign]
     parts = [part for part in parts if part not in foreign]
     check_plugins(store, parts, study)
     check_paths(store, parts, study)
@@ -174,10 +169,7 @@ def list_values(values: list[Any]) -> str:
 def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> None:
     """Add the columns that components of the study declare to the run.
 
-    Raises
-    ------
-    InputError
-        If two components declare a column differently, or a name has another meaning.
+    Refuses a column that two components declare differently, and a name that has another meaning.
     """
     plans = study.plans()
     methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
@@ -195,34 +187,10 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
             raise InputError(f"column {name}", column.meaning, allowed)
 
 
-def plan_of_rows(study: Study, missing: Sequence[Batch]) -> list[Planned]:
-    """Rows that exist and rows to compute, path by path."""
-    by_key: dict[str, list[Batch]] = {}
-    for gap in missing:
-        by_key.setdefault(gap.simulator.key, []).append(gap)
-    result = []
-    for plan, settings in zip(study.plans(), settings_apart(study), strict=True):
-        here = by_key.get(plan.simulator.key, [])
-        computed = sum(gap.rows for gap in here)
-        rows = sum(study.replicates // cell.runs for cell in plan.cells)
-        total = plan.simulator.dimension * rows + study.replicates * len(plan.checkpoints)
-        ranges = [(gap.first, gap.last, len(gap.cells)) for gap in here]
-        result.append(Planned(f"p{plan.simulator.key}", settings, total - computed, computed, ranges))
-    return result
-
-
-def settings_apart(study: Study) -> list[str]:
-    """Settings of each path that distinguish it from the others."""
-    columns = [plan.simulator.columns() for plan in study.plans()]
-    names = [*dict.fromkeys(name for c in columns for name in c)]
-    varying = distinguishing_columns(names, columns)
-    return [" ".join(f"{name}={c[name]}" for name in varying if c.get(name) is not None) for c in columns]
-
-
 def count_finished(
     study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool = False
 ) -> dict[str, int]:
-    """Counts of finished replicates and paths of a :class:`~ldpflow.engine.loop.RunResult`."""
+    """Counts of replicates of a :class:`~ldpflow.engine.loop.RunResult`."""
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select([*cell_keys(summary.schema), "path", "replicates"]).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
@@ -245,8 +213,6 @@ def count_finished(
     wanted = sys.maxsize if until_precise else study.replicates
     return {
         "finished_replicates": min(least, default=0),
-        "paths": len(least),
-        "complete_paths": sum(count >= wanted for count in least),
         "done_replicates": sum(min(count, wanted) for count in least),
         "wanted_replicates": 0 if until_precise else len(least) * study.replicates,
     }
@@ -254,12 +220,10 @@ def count_finished(
 
 def progress_text(counts: Mapping[str, int]) -> str:
     """Replicates of a sweep that ended early, by its counts (:func:`count_finished`)."""
-    done, wanted, paths = (counts[name] for name in ("done_replicates", "wanted_replicates", "paths"))
-    if wanted == 0:
-        each = " or more of every path" if paths > 1 else ""
-        return f"{counts['finished_replicates']:,} replicates{each}, which may not reach the target,"
-    complete = f" ({counts['complete_paths']:,} of {paths:,} paths complete)" if paths > 1 else ""
-    return f"{done:,} of {wanted:,} replicates{complete}"
+    if counts["wanted_replicates"]:
+        return f"{counts['done_replicates']:,} of {counts['wanted_replicates']:,} replicates"
+    least = f"{counts['finished_replicates']:,} replicates or more of every path"
+    return f"{least}, which may not reach the target,"
 
 
 FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30  # 8 threads ran out of addresses at 1.25 GiB; 32 did not at 2
@@ -272,40 +236,29 @@ def run_study(
     *,
     on_engine: Callable[[str], None] | None = None,
     on_event: Listener | None = None,
-    on_plan: Callable[[list[Planned]], None] | None = None,
+    on_plan: Callable[[int, int], None] | None = None,
     on_phase: Phase | None = None,
     should_stop: Stop = lambda: None,
     **given: Any,
 ) -> RunResult:
     """Compute what ``out`` lacks of the study, and its summary.
 
+    What the run directory ``out`` holds already is kept and used. Options may be given by name. A place that
+    cannot be used, is in use or holds another study is an InputError, a full disk a StorageError.
+
     Parameters
     ----------
-    study : Study
-    out : path or URI
-        The run directory; what it holds already is kept and used.
-    options : SweepOptions, optional
-        ``max_time`` and ``max_memory`` are for ``should_stop``.
     on_engine : callable, optional
         Called with a line on the engine that was chosen, and why, before it starts.
     on_event : callable, optional
         Called with the progress after every batch.
     on_plan : callable, optional
-        Called once, before the first batch, with what is stored and what is to be computed.
+        Called once, before the first batch, with the numbers of rows that are stored and to be computed.
     on_phase : callable, optional
         Called with what is waited for other than batches: Ray, the summary.
     should_stop : callable
         Asked at least twice a second for a reason to stop, or None. Once there is one the run ends within
-        seconds with what is finished on disk.
-    given
-        Options by name, in the place of ``options``.
-
-    Raises
-    ------
-    InputError
-        If the run directory cannot be used, is in use, or holds another study.
-    StorageError
-        If it cannot be read or written just now, as on a full disk.
+        seconds with what is finished on disk. The limits ``max_time`` and ``max_memory`` are such reasons.
     """
     options = options or SweepOptions(**given)
     precision = Precision.of(options, study)
@@ -329,7 +282,8 @@ def run_study(
         session = begin_session(store, study, precision)
 
         on_phase = on_phase or ignore
-        start = partial(executor_for, store, options, on_engine or ignore, on_phase)
+        growth = 1.0 if precision is None else precision.expected(study.level) / precision.min_replicates
+        start = partial(executor_for, store, options, on_engine or ignore, on_phase, growth)
         run = partial(drive, started=started, listener=on_event, should_stop=should_stop, on_phase=on_phase)
         tally = fill(rounds_of(store, study, precision, on_plan or ignore), start, run)
         on_phase("summarising the rows")
@@ -386,27 +340,36 @@ def end_session(session: Session, tally: Tally, engine: str) -> None:
 
 
 def rounds_of(
-    store: RunStore, study: Study, precision: Precision | None, on_plan: Callable[[list[Planned]], None]
-) -> Iterator[Round]:
+    store: RunStore, study: Study, precision: Precision | None, on_plan: Callable[[int, int], object]
+) -> Iterator[list[Batch]]:
     """What is missing: all of it, or round by round until it is precise enough."""
     if precision is not None:
         yield from rounds(store, study, precision)
         return
     missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.seed, study.replicates)]
-    on_plan(plan_of_rows(study, missing))
+    whole = sum(
+        plan.simulator.dimension * sum(study.replicates // cell.runs for cell in plan.cells)
+        + study.replicates * len(plan.checkpoints)
+        for plan in study.plans()
+    )
+    computed = sum(gap.rows for gap in missing)
+    on_plan(whole - computed, computed)
     if missing:
-        yield Round([missing])
+        yield missing
 
 
-def fill(todo: Iterator[Round], start: Callable[[Round], Executor], run: Callable[..., None]) -> Tally:
+def fill(
+    todo: Iterator[list[Batch]],
+    start: Callable[[list[Batch]], ThreadExecutor | RayExecutor],
+    run: Callable[..., None],
+) -> Tally:
     """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
     tally = Tally()
-    executor: Executor | None = None
+    executor: ThreadExecutor | RayExecutor | None = None
     try:
-        for step in todo:
-            executor = executor or start(step)
-            batches = cut(step.missing, executor.cores)
-            run(batches, executor, tally, steps_left=step.steps_left)
+        for missing in todo:
+            executor = executor or start(missing)
+            run(cut(missing, executor.cores), executor, tally)
             if tally.stopped is not None or tally.failed:
                 break
     except EngineLost as error:
@@ -434,15 +397,19 @@ def executor_for(
     options: SweepOptions,
     on_engine: Callable[[str], None],
     on_phase: Phase,
-    work: Round,
-) -> Executor:
-    """The executor that a user asked for, or the one that suits the expected CPU time."""
+    growth: float,
+    missing: list[Batch],
+) -> ThreadExecutor | RayExecutor:
+    """The executor that a user asked for, or the one that suits the expected CPU time.
+
+    ``growth``: expected replicates, divided by those of the first round.
+    """
     engine, address = options.engine, options.address
     cores = cores_of(engine, options.num_cpus)
     if engine == "auto" and address is not None:
         engine = "ray"
     elif engine == "auto":
-        engine, why = choose_engine(seconds_of(work), cores, python_seconds_of(work))
+        engine, why = choose_engine(growth * seconds_of(missing), cores, growth * python_seconds_of(missing))
         on_engine(why)
     if engine != "ray":
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:
@@ -460,11 +427,7 @@ def executor_for(
 def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[UnreadablePart]]:
     """Write the summaries and the settings of the paths.
 
-    Returns
-    -------
-    summary, trajectories : pyarrow.Table
-    damaged : list of UnreadablePart
-        Parts whose rows are unreadable.
+    Returns both summaries and the parts whose rows are unreadable.
     """
     parts = store.replicates.scan(damaged=[])
     damaged: list[UnreadablePart] = []

@@ -33,7 +33,7 @@ def progress(
     study = stored_study(store)
     if study is not None:
         counts = count_finished(study, summary, read_followed(), bool(last.get("precision")))
-        if counts["complete_paths"] == counts["paths"] and not live:
+        if 0 < counts["wanted_replicates"] <= counts["done_replicates"] and not live:
             return ""
         text += f": {progress_text(counts).rstrip(',')}"
     if live:

@@ -41,7 +41,7 @@ from ldpflow.results.monitoring import Watch
 from ldpflow.simulators.approach import LimitLaw, limit_law
 from ldpflow.simulators.families import described_simulator
 from ldpflow.simulators.simulator import Simulator
-from ldpflow.store.dataset import Damaged, Dataset, deduplicate, overlapping_parts
+from ldpflow.store.dataset import Damaged, Dataset, overlapping_parts
 from ldpflow.store.part import Part, Ranges, UnreadablePart, union
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, cell_id, cell_keys
@@ -99,7 +99,7 @@ class PathReader:
     def pieces(self, wanted: Collection[str] | None) -> Iterator[tuple[pa.Table, list[CellRows]]]:
         shared = overlapping_parts(self.parts)
         doubled = [part for part in self.parts if part.name in shared]
-        for _ in deduplicate(self.loaded(doubled), self.dataset.load):
+        for _ in self.dataset.merged(doubled, damaged=self.damaged):
             pass  # raises if repeated rows differ
         for ranges, keys in self.group_ranges(wanted):
             size = sum(last - first for first, last in ranges)

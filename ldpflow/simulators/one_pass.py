@@ -17,7 +17,6 @@ the time. Each function is plain Python in the file of its component.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,9 +29,7 @@ from mpmath import mpf
 from ldpflow.columns import Column
 from ldpflow.components.algorithms import Algorithm, budget_split
 from ldpflow.components.intervals import IntervalMethod
-from ldpflow.components.intervals.bootstrap import BlockBootstrap
 from ldpflow.components.intervals.record import Array, PathRecord, Record, join_records
-from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
 from ldpflow.components.problems import BaseProblem, Problem, file_rows, tables
 from ldpflow.components.problems.laws import Variate
@@ -81,24 +78,16 @@ SHARE_OF_SUM = 0.25
 def check_budget(
     algorithm: Algorithm, computations: Iterable[tuple[int, IntervalMethod]], dimension: int
 ) -> None:
-    """Refuse a path whose record is too large, naming the setting of its largest part."""
+    """Refuse a path whose record is too large, naming the method of its largest part."""
     parts = recorded_times(algorithm, computations)
     total, fit = sum(count for count, _, _ in parts), BUDGET // (BYTES_PER_TIME * dimension)
     if total <= fit:
         return
     count, steps, method = max(parts, key=lambda part: part[0])
-    value: object = method.kind
-    field, hint = "method.kind", "Fewer n or fewer methods would fit."
-    if isinstance(method, BlockBootstrap):
-        field, value, hint = "method.beta", method.beta, "Fewer values of n or beta in one study would fit."
-        least = math.ceil(100 * (1 - math.log(fit) / math.log(steps))) / 100
-        if least > method.beta:
-            hint = f"At this n, beta >= {least:.2f} would fit."
-    elif isinstance(method, BatchMeans):
-        field, value, hint = "method.M", repr(method.M), f"M <= {fit - 1:,} would fit."
     allowed = f"at most {fit:,} recorded times ({BUDGET // 2**20} MiB for {LANES} replicates)"
-    reason = f"{method.kind} makes {count:,} of the {total:,} times needed with {steps:,} steps."
-    raise InputError(field, value, allowed, f"{reason} {hint}")
+    reason = f"{method!r} makes {count:,} of the {total:,} times needed with {steps:,} steps."
+    hint = f"{reason} Fewer values of n, fewer methods or longer blocks would fit."
+    raise InputError("method", method.kind, allowed, hint)
 
 
 @dataclass(frozen=True)

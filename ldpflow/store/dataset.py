@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, groupby, pairwise
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from pyarrow import fs
 
 from ldpflow.columns import Column
@@ -121,19 +120,18 @@ class Dataset:
             # A path may have fewer rows than the summary counts while it is repaired.
             damaged: list[UnreadablePart] = []
             parts = self.scan(key, damaged=damaged)
-            pieces = tiles(parts)
             existing = {(part.first, part.last, cell_ids(part.cells)): part.name for part in parts}
-            kept = {existing.get((first, last, cell_ids(cells)), "") for first, last, cells in pieces}
-            if "" not in kept and len(kept) == len(parts):
+            pieces = [(first, last, cell_ids(cells)) for first, last, cells in tiles(parts)]
+            if len(pieces) == len(parts) and {*pieces} == {*existing}:
                 continue
             runs = {cell: count for part in parts for cell, count in part.runs.items()}
             origin = replace(parts[0].origin(), runs=runs)
-            for first, last, cells in pieces:
-                rows = self.read(key, within=(first, last), damaged=damaged).drop_columns("path")
+            kept = set()
+            for piece in pieces:
+                rows = self.read(key, within=piece[:2], damaged=damaged).drop_columns("path")
                 for bad in damaged:
                     raise self.unusable(bad)
-                if (first, last, cell_ids(cells)) not in existing:
-                    kept.add(self.publish(key, arrange(self.kind, rows), origin))
+                kept.add(existing.get(piece) or self.publish(key, arrange(self.kind, rows), origin))
             for part in parts:
                 if part.name not in kept:
                     self.store.filesystem.delete_file(self.store.full(part.name))
@@ -211,14 +209,24 @@ class Dataset:
             here = list(group)
             alone = [part for part in here if part.name not in shared]
             doubled = [part for part in here if part.name in shared]
-            for part, table in chain(
-                self.loaded(alone, damaged=damaged),
-                deduplicate(self.loaded(doubled, damaged=damaged), self.load),
-            ):
-                if within is not None and not within[0] <= part.first <= part.last <= within[1]:
-                    replicate = pc.field("replicate")
-                    table = table.filter((replicate >= within[0]) & (replicate < within[1]))
+            tables = (table for _, table in self.loaded(alone, damaged=damaged))
+            for table in chain(tables, self.merged(doubled, damaged=damaged)):
+                table = table if within is None else select_replicates(table, *within)
                 yield add_path_column(conform(table, schema).select(names), key)
+
+    def merged(self, parts: Sequence[Part], *, damaged: Damaged) -> Iterator[pa.Table]:
+        """Iterate over the rows of overlapping parts of one path, each once, by ranges of replicates.
+
+        Refuses parts that differ on a row.
+        """
+        for first, last, _ in tiles(parts):
+            here = [part for part in parts if part.first < last and first < part.last]
+            tables = [
+                (part.name, select_replicates(table, first, last))
+                for part, table in self.loaded(here, damaged=damaged)
+            ]
+            if tables:
+                yield merge_rows(self.kind, tables)
 
     def loaded(
         self, parts: Iterable[Part], columns: Sequence[str] | None = None, *, damaged: Damaged
@@ -327,8 +335,8 @@ def add_path_column(table: pa.Table, path_key: str) -> pa.Table:
     return table.add_column(0, "path", column)
 
 
-Read = tuple[Part, pa.Table]
-Load = Callable[[Part], pa.Table | UnreadablePart]
+def select_replicates(table: pa.Table, first: int, last: int) -> pa.Table:
+    return table.filter((pc.field("replicate") >= first) & (pc.field("replicate") < last))
 
 
 def paths_to_compact(parts: Sequence[Part]) -> list[str]:
@@ -359,56 +367,31 @@ def overlapping_parts(parts: Sequence[Part]) -> set[str]:
     return found
 
 
-def deduplicate(parts: Iterable[Read], load: Load) -> Iterator[Read]:
-    """Iterate over the parts of one path without the rows of earlier parts, which must be equal.
-
-    Two parts are in memory at a time: ``load`` reads an earlier one again.
-    """
-    before: list[Part] = []
-    for part, table in parts:
-        left = np.ones(table.num_rows, dtype=bool)
-        for other in before:
-            left &= ~shared_rows(part, table, other, load)
-        before.append(part)
-        yield part, table if left.all() else table.filter(pa.array(left))
-
-
-def shared_rows(rows: Part | CompleteRows, table: pa.Table, other: Part, load: Load) -> NDArray[np.bool_]:
-    """Mask of the rows that a stored part has too, which must be equal."""
-    within = max(rows.first, other.first), min(rows.last, other.last)
-    cells = cell_ids(rows.cells) & cell_ids(other.cells)
-    own = rows_of(rows, within, cells)
-    if not own.any() or isinstance(stored := load(other), UnreadablePart):
-        return np.zeros_like(own)
-    theirs, ours = stored.filter(pa.array(rows_of(other, within, cells))), table.filter(pa.array(own))
-    names = (other.name, rows.name) if isinstance(rows, Part) else ("stored rows", "rows computed again")
-    check_equal(rows.kind, (names[0], theirs), (names[1], ours))
-    return own
-
-
-def rows_of(part: Part | CompleteRows, within: tuple[int, int], cells: Collection[str]) -> NDArray[np.bool_]:
-    """Mask of the rows of some replicates and cells in a whole part."""
-    replicates = np.arange(part.first, part.last)
-    here = (within[0] <= replicates) & (replicates < within[1])
-    wanted = [cell_id(cell) in cells for cell in part.cells for _ in range(part.rows_per_cell)]
-    return np.logical_and.outer(here, wanted).reshape(-1)
-
-
-def check_equal(kind: Kind, one: tuple[str, pa.Table], other: tuple[str, pa.Table]) -> None:
-    """Refuse two named tables, sorted by the keys of their rows, that differ in a row."""
-    schema = kind.schema([one[1].schema, other[1].schema])
-    tables = [conform(table, schema) for _, table in (one, other)]
-    count = tables[0].num_rows
-    differs = np.zeros(count, dtype=bool)
+def merge_rows(kind: Kind, tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
+    """Rows of named tables of a path, sorted, each once. Refuses tables that differ on a row."""
+    schema = kind.schema(table.schema for _, table in tables)
+    rows = pa.concat_tables([conform(table, schema) for _, table in tables])
+    origin = np.repeat(np.arange(len(tables)), [table.num_rows for _, table in tables])
+    keys = kind.row_keys(schema)
+    order = pc.sort_indices(rows, [(name, "ascending") for name in keys]).to_numpy()
+    rows, origin = rows.take(order), origin[order]
+    repeated = np.ones(len(order) - 1, dtype=bool)
+    differs = ~repeated
     for name in schema.names:
-        codes = key_codes(pa.chunked_array([*tables[0][name].chunks, *tables[1][name].chunks]))
-        differs |= codes[:count] != codes[count:]
-    if differs.any():
-        row = tables[0].slice(int(np.flatnonzero(differs)[0]), 1).to_pylist()[0]
-        keys = kind.row_keys(schema)
+        codes = key_codes(rows[name])
+        changes = codes[1:] != codes[:-1]
+        if name in keys:
+            repeated &= ~changes
+        else:
+            differs |= changes
+    if (repeated & differs).any():
+        at = int(np.argmax(repeated & differs))
+        row = rows.slice(at, 1).to_pylist()[0]
         key = ", ".join(f"{name} = {row[name]}" for name in keys if row[name] is not None)
+        names = " and ".join(tables[place][0] for place in sorted(origin[at : at + 2]))
         allowed = "parts that agree on the rows they share"
-        raise InputError(kind.folder, f"{one[0]} and {other[0]}", allowed, f"They differ at {key}.")
+        raise InputError(kind.folder, names, allowed, f"They differ at {key}.")
+    return rows.filter(pa.array(np.append(True, ~repeated)))
 
 
 def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:

@@ -20,13 +20,13 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import fs
 
 from ldpflow.documents import LARGEST, append_checksum, decode_text, verify_checksum
 from ldpflow.errors import DamagedRun, InputError
-from ldpflow.store.dataset import Dataset, replicates_by_cell, rows_of, shared_rows
+from ldpflow.store.dataset import Dataset, merge_rows, replicates_by_cell
 from ldpflow.store.files import OBJECT_STORES, RunFiles
 from ldpflow.store.part import (
     MOST_ROWS,
@@ -37,7 +37,6 @@ from ldpflow.store.part import (
     Ranges,
     UnreadablePart,
     arrange,
-    cell_ids,
     encode,
     open_sealed,
     subtract,
@@ -45,7 +44,6 @@ from ldpflow.store.part import (
 )
 from ldpflow.store.provenance import read_sessions
 from ldpflow.store.schema import (
-    FINISHED,
     MEANS,
     REPLICATE_ROWS,
     STATISTICS,
@@ -244,16 +242,14 @@ class RunStore(RunFiles):
         names = self.inside()
         if names & {"provenance.json", *(dataset.kind.folder for dataset in self.datasets())}:
             return
-        hint = "Choose a folder of its own for the run, e.g. runs/NAME."
         study = self.read("study.toml", LARGEST) if "study.toml" in names else None
-        if study is not None and not study.to_pybytes().startswith(RESOLVED.encode()):
-            given = "study.toml there was not written by a sweep and would be overwritten"
-            raise InputError("out", self.root, "a place without a study file of your own", f"{given}. {hint}")
-        own = {"study.toml", "summary.parquet", "lock", "tmp", "plugins", "report.html"}
-        if other := sorted(names - own):
-            shown = ", ".join(other[:3]) + (", ..." if len(other) > 3 else "")
-            allowed = "a run directory, an empty folder or a new name"
-            raise InputError("out", self.root, allowed, f"It holds {shown}. {hint}")
+        if study is not None and study.to_pybytes().startswith(RESOLVED.encode()):
+            names.remove("study.toml")  # a sweep wrote it
+        if other := sorted(names - {"summary.parquet", "lock", "tmp", "plugins", "report.html"}):
+            hint = (
+                f"It holds {', '.join(other[:3])}{', ...' * (len(other) > 3)}. Take another, e.g. runs/NAME."
+            )
+            raise InputError("out", self.root, "a run directory, an empty folder or a new name", hint)
 
     def holds_run(self) -> bool:
         """Whether the place holds files of a run."""
@@ -292,8 +288,6 @@ class Published(NamedTuple):
     cell_set: str
 
 
-COUNTS = ("replicates", "failures", "covered")
-
 MAX_AGE = 5.0
 """Seconds after which a batch is published by the next call."""
 
@@ -301,7 +295,7 @@ MAX_AGE = 5.0
 class Aggregator:
     """Collector of batches of rows, which publishes adjacent ones of one cell set as a part.
 
-    Rows may come twice, and to another aggregator. They are counted and published once, and must be equal.
+    Rows may come twice, and to another aggregator. They are published once, and must be equal.
     """
 
     def __init__(
@@ -315,8 +309,6 @@ class Aggregator:
         """Batches that are not published yet, each with its origin and the time that it came."""
         self.published: dict[str, dict[str, Ranges]] = {}
         """Replicates by path and cell."""
-        self.statistics: pa.Table | None = None
-        """For progress: COUNTS by path, cell and coordinate. ``replicates`` includes failures."""
 
     def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
         """Add a batch of complete rows. Returns the ranges that are published now, of all batches.
@@ -328,37 +320,22 @@ class Aggregator:
             raise ValueError(f"rows are of replicates {rows.first} to {rows.last}, not {first} to {last}")
         if path_key not in self.published:
             self.published[path_key] = self.store.replicates.finished(path_key)
-            for table in self.store.replicates.iterate(path_key, damaged=[]):
-                self._count(path_key, table)
-        there = self.published[path_key]
-        fresh = [cell for cell in rows.cells if subtract(first, last, there.get(cell_id(cell), []))]
+        done = self.published[path_key]
+        fresh = [cell for cell in rows.cells if subtract(first, last, done.get(cell_id(cell), []))]
         stored = [cell for cell in rows.cells if cell not in fresh]
-        for part in self.store.replicates.scan(path_key, damaged=[]) if stored else ():
-            shared_rows(rows, rows.table, part, self.store.replicates.load)
+        if stored:
+            there = self.store.replicates.read(path_key, within=(first, last), damaged=[])
+            again = ("rows computed again", rows.table)
+            merge_rows(REPLICATE_ROWS, [("stored rows", there.drop_columns("path")), again])
         if not fresh:
             return [Published(path_key, first, last, cell_set_hash(stored)), *self.publish()]
         place = Published(path_key, first, last, cell_set_hash(fresh))
         if place not in self.pending:
-            chosen = pa.array(rows_of(rows, (first, last), cell_ids(fresh)))
-            rows = replace(rows, table=rows.table.filter(chosen), cells=tuple(fresh))
-            self._count(path_key, rows.table)
+            chosen = np.repeat([cell in fresh for cell in rows.cells], rows.rows_per_cell)
+            own = rows.table.filter(pa.array(np.tile(chosen, last - first)))
+            rows = replace(rows, table=own, cells=tuple(fresh))
             self.pending[place] = rows, meta, self.clock()
         return self.publish()
-
-    def _count(self, path_key: str, rows: pa.Table) -> None:
-        """Add rows to the statistics."""
-        ok = pc.is_in(rows["status"], pa.array(FINISHED))
-        columns = {"path": pa.repeat(f"p{path_key}", rows.num_rows)}
-        columns |= {name: rows[name] for name in (*cell_keys(rows.schema), "coordinate")}
-        columns["replicates"] = pa.repeat(1, rows.num_rows)
-        columns["failures"] = pc.cast(pc.invert(ok), pa.int64())
-        columns["covered"] = pc.cast(pc.if_else(ok, rows["covered"], False), pa.int64())
-        table = pa.table(columns)
-        if self.statistics is not None:
-            table = pa.concat_tables([self.statistics, table], promote_options="default")
-        keys = [name for name in table.column_names if name not in COUNTS]
-        sums = table.group_by(keys, use_threads=False).aggregate([(name, "sum") for name in COUNTS])
-        self.statistics = sums.rename_columns([*keys, *COUNTS])
 
     def publish(self, everything: bool = False) -> list[Published]:
         """Publish pending batches that are old or many enough for a part, or all."""

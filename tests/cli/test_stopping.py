@@ -131,11 +131,11 @@ def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_a
     assert "inished" not in heading(stopped=late), "80 are enough"
     assert "inished" not in heading(stopped=late) and "interrupted" not in heading(ended=None)
     target = {"command": "ldpflow sweep --target-mcse .04 --fresh", "precision": {"target_mcse": 0.04}}
-    said = "Running, or interrupted: 80 replicates, which may not reach the target."
+    said = "Running, or interrupted: 80 replicates or more of every path, which may not reach the target."
     assert heading(ended=None, **target).startswith(f"{said} To continue it, if it does not run: ldpflow")
     assert ldpflow("sweep", *SHORT, *levels, "--target-mcse", ".04", "--out", run).code == 0
     assert "target" not in heading()
-    said = "Not finished: 256 replicates, which may not reach the target. To continue: "
+    said = "Not finished: 256 replicates or more of every path, which may not reach the target. To continue: "
     assert heading(stopped=late, **target) == f"{said}ldpflow sweep --target-mcse .04"
 
 
@@ -147,7 +147,7 @@ def test_a_run_of_trajectories_alone_says_that_it_is_not_finished(ldpflow, tmp_p
     assert "inished" not in ldpflow("summary", tmp_path).out
     monkeypatch.setattr(Run, "provenance", property(lambda _: [{"ended": "x", "stopped": "late"}]))
     monkeypatch.setattr("ldpflow.report.progress.stored_study", lambda _: study.replace({"replicates": 9}))
-    said = "Not finished: 8 of 18 replicates (0 of 2 paths complete). To continue: "
+    said = "Not finished: 8 of 18 replicates. To continue: "
     assert " ".join(ldpflow("summary", tmp_path).out.split()).startswith(said)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def test_every_replicate_once(ranges, cores):
         missing(0.1 * (k + 1), 10**power, 64 * start, 64 * start + count, LAWS[k % 3])
         for k, (power, start, count) in enumerate(ranges)
     ]
-    batches = list(cut([wanted], cores))
+    batches = list(chain.from_iterable(cut(wanted, cores)))
     for m in wanted:
         mine = sorted((b.first, b.last) for b in batches if b.simulator == m.simulator)
         assert [first for first, _ in mine] == [m.first, *(last for _, last in mine[:-1])]
@@ -46,7 +48,7 @@ def test_every_replicate_once(ranges, cores):
 def test_small_batches_come_last():
     cores = 4
     m = missing(0.5, 10**7, 0, 6400)
-    sizes = [b.last - b.first for b in cut([[m]], cores)]
+    sizes = [b.last - b.first for b in chain.from_iterable(cut([m], cores))]
     assert sizes[0] * m.cost.seconds > 1.0
     # 2 batches per core, in pieces of one row of lanes: half a second is less than one takes.
     assert LANES * m.cost.seconds > TAIL_SECONDS

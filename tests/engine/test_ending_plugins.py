@@ -69,7 +69,7 @@ def test_a_component_that_cannot_be_pickled_is_one_message(tmp_path, ray_session
     file = tmp_path / "locked.py"
     file.write_text(METHOD + UNPICKLABLE)
     load_plugin(str(file))
-    with pytest.raises(InputError, match="FixedWidth.*cannot pickle"):
+    with pytest.raises(InputError, match="engine: .*cannot pickle '_thread.lock'"):
         run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="ray")
 
 

@@ -6,6 +6,7 @@ python -m tests.faults.ray_scripts nodes|lost|early|joined|shm FOLDER TRIALS
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import re
@@ -41,10 +42,8 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
     chance = random.Random(seed)
     done = 0
     expected = serial(work / "expected")
-    runs = 0
-    while done < kills:
-        run = work / f"run-{runs}"
-        runs += 1
+    for number in itertools.count():
+        run = work / f"run-{number}"
         for _ in range(3):
             command = [sys.executable, "-m", "tests.faults.ray_scripts", "sweep", str(run)]
             quiet = subprocess.DEVNULL
@@ -53,23 +52,21 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
             limit = time.monotonic() + 120
             while child.poll() is None and time.monotonic() < limit:
                 if len(list(run.rglob("part-*.parquet"))) > before:
-                    time.sleep(chance.random() * 0.2)
                     break
                 time.sleep(0.005)
-            if child.poll() is None:
-                os.kill(child.pid, signal.SIGKILL)
-                done += 1
+            time.sleep(chance.random() * 0.2)
+            done += child.poll() is None
+            child.kill()
             # Where it was not killed it was done, and not unable to start.
             assert child.wait() in (0, -signal.SIGKILL)
-            if done >= kills:
-                break
         # Its workers may write for seconds more: in this process, while they still may.
         warnings.simplefilter("ignore")
         serial(run)
         time.sleep(2.0)
         serial(run)
         whole(run, expected)
-    return done
+        if done >= kills:
+            return done
 
 
 def node_lost(work: Path) -> str:
@@ -82,11 +79,10 @@ def node_lost(work: Path) -> str:
     doomed = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
 
+    aggregator = ray_executor.new_aggregator(lambda: None)
+    there = aggregator.__ray_call__.remote(lambda self: ray.get_runtime_context().get_node_id())
     here = ray.get_runtime_context().get_node_id()
-    for _ in range(4):
-        aggregator = ray_executor.new_aggregator(lambda: None)
-        there = aggregator.__ray_call__.remote(lambda self: ray.get_runtime_context().get_node_id())
-        assert ray.get(there) == here, "rows go through the driver's node, which may be the only one to store"
+    assert ray.get(there) == here, "rows go through the driver's node, which may be the only one to store"
     lost = False
 
     def lose() -> None:

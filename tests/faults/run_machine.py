@@ -18,13 +18,14 @@ import tempfile
 import time
 import warnings
 from collections import Counter
+from contextlib import nullcontext
 from functools import cache
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from typing import Any
 
 import pyarrow.fs as fs
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from hypothesis.stateful import run_state_machine_as_test as explore
@@ -45,7 +46,7 @@ PLACES = st.integers(0, 2**20)
 
 Rows = dict[tuple[Any, ...], tuple[Any, ...]]
 counts: Counter[str] = Counter()
-"""Examples and steps by rule, of this process."""
+"""Examples and steps of this process."""
 
 
 def tables(
@@ -74,13 +75,7 @@ STUDIES = st.builds(
 def keys_of(study: dict[str, Any]) -> set[tuple[Any, ...]]:
     """Keys of the rows of a study: path, n, method, replicate."""
     methods = [table["kind"] for table in study["method"]]
-    return {
-        (path, n, method, replicate)
-        for path in paths_of(study)
-        for n in study["grid"]["n"]
-        for method in methods
-        for replicate in range(study["replicates"])
-    }
+    return {*product(paths_of(study), study["grid"]["n"], methods, range(study["replicates"]))}
 
 
 def paths_of(study: dict[str, Any]) -> dict[str, tuple[float, float]]:
@@ -178,7 +173,6 @@ class RunMachine(RuleBasedStateMachine):
     @rule(study=STUDIES, engine=st.sampled_from(("serial", "threads")))
     def sweep(self, study: dict[str, Any], engine: str) -> None:
         """Extend, or sweep again: replicates, n, methods, budgets or problems more or fewer."""
-        counts["sweep"] += 1
         before = {name: self.read(name) for name in self.parts()}
         try:
             sweep(self.address, study, engine)
@@ -196,10 +190,8 @@ class RunMachine(RuleBasedStateMachine):
         """Kill a sweep with SIGKILL at a line of engine or store."""
         if not self.grows(study, certainly=True):
             return
-        counts["kill"] += 1
         status = self.forks.sweep(self.address, study, engine, line)
         if status == 0:
-            counts["kill ended before"] += 1
             self.is_swept(study)
             return
         assert status == 9, status
@@ -211,12 +203,11 @@ class RunMachine(RuleBasedStateMachine):
         """Take what can be read for present: after a step that may have ended anywhere."""
         if RunStore(self.address).holds_run():
             self.present = set(self.stored([]))
+            self.damaged = False
             try:
                 self.stored()
             except DamagedRun:
                 self.damaged = True
-            else:
-                self.damaged = False
         self.study = None
 
     def pick(self, data: Any) -> str:
@@ -250,7 +241,6 @@ class RunMachine(RuleBasedStateMachine):
         self.seen.add((name, content))
         if (name, broken) in self.seen:  # a bit that is flipped twice is no damage
             return
-        counts[how] += 1
         self.write(name, broken)
         assert self.take_lost(), f"{how} of {name} is not noticed"
         self.damaged = True
@@ -259,7 +249,6 @@ class RunMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def delete(self, data: Any) -> None:
         """Delete a part: noticed if a summary counts its rows."""
-        counts["delete"] += 1
         self.filesystem.delete_file(self.pick(data))
         self.damaged = bool(self.take_lost())
         self.deleted = True
@@ -268,7 +257,6 @@ class RunMachine(RuleBasedStateMachine):
     @rule(data=st.data())
     def duplicate(self, data: Any) -> None:
         """Copy a part under another name."""
-        counts["duplicate"] += 1
         name = self.pick(data)
         stem, last = name.removesuffix(".parquet")[:-1], name.removesuffix(".parquet")[-1]
         self.write(f"{stem}{'0' if last != '0' else '1'}.parquet", self.read(name))
@@ -280,7 +268,6 @@ class RunMachine(RuleBasedStateMachine):
     @rule()
     def check(self) -> None:
         """Check: damage is found; a run that was swept whole has no finding."""
-        counts["check"] += 1
         findings, _ = check_run(self.address)
         assert findings or not self.damaged
         if self.study is not None and not self.damaged and not self.doubled and not self.lost:
@@ -290,7 +277,6 @@ class RunMachine(RuleBasedStateMachine):
     @rule(engine=st.sampled_from(("serial", "threads")))
     def repair(self, engine: str) -> None:
         """Repair: the rows of the study are there again."""
-        counts["repair"] += 1
         assert self.study is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -302,7 +288,6 @@ class RunMachine(RuleBasedStateMachine):
     @rule()
     def summarise(self) -> None:
         """Summarise: every cell counts the replicates that the model has of it."""
-        counts["summarise"] += 1
         wanted = Counter(key[:3] for key in self.present)
         summary = stored_summary(RunStore(self.address), damaged="refuse")
         found = {
@@ -315,7 +300,6 @@ class RunMachine(RuleBasedStateMachine):
     @rule(study=STUDIES)
     def change_study(self, study: dict[str, Any]) -> None:
         """Another seed, or other problems alone, are refused."""
-        counts["change study"] += 1
         problem = {"kind": "quantile", "tau": [0.25]}
         for field, other in (("seed", {"seed": 12}), ("problem.tau", {"problem": problem})):
             with pytest.raises(InputError, match=field):
@@ -324,6 +308,7 @@ class RunMachine(RuleBasedStateMachine):
 
     @invariant()
     def rows_are_those_of_an_uninterrupted_run(self) -> None:
+        counts["steps"] += 1
         if not hasattr(self, "address") or not RunStore(self.address).holds_run():
             return
         try:
@@ -354,22 +339,17 @@ def main() -> None:
     parser.add_argument("seconds", type=float)
     parser.add_argument("--s3", action="store_true", help="on an object store in this process")
     arguments = parser.parse_args()
-    from contextlib import nullcontext
-
     from tests.faults.object_store import BUCKET, bucket
 
     end = time.monotonic() + arguments.seconds
+    few = settings(PROFILE, max_examples=50, database=None, phases=[Phase.generate])
     with tempfile.TemporaryDirectory() as folder, bucket() if arguments.s3 else nullcontext():
         forks = Forks(tables())
         kind = machine(f"s3://{BUCKET}" if arguments.s3 else folder, forks)
         while time.monotonic() < end:
-            seed = random.randrange(2**32)
-            print(f"seed {seed}, {dict(counts)}", flush=True)
-            kind.TestCase.settings = settings(PROFILE, max_examples=50, database=None)
-            from hypothesis import seed as seeded
-
-            seeded(seed)(kind)
-            explore(kind, settings=settings(PROFILE, max_examples=50, database=None, phases=[Phase.generate]))
+            number = random.randrange(2**32)
+            print(f"seed {number}, {dict(counts)}", flush=True)
+            explore(seed(number)(kind), settings=few)
         forks.close()
     print(dict(counts))
 

@@ -103,7 +103,7 @@ def test_a_page_that_follows_a_sweep_is_written_again_until_the_sweep_ends(
     rows = [text.partition('id="cell-table"')[2].partition("</table>")[0].count("<tr>") for text in written]
     assert rows == [13, 49, 49] and len(found.rows) == 48
     assert ['data-reload="10"' in text for text in written] == [True, True, False]
-    assert "Running, or interrupted: 64 of 256 replicates (1 of 4 paths complete)." in written[0]
+    assert "Running, or interrupted: 64 of 256 replicates." in written[0]
     assert file.read_text() == written[-1] and [f.name for f in tmp_path.glob("page*")] == ["page.html"]
 
 
@@ -161,6 +161,6 @@ def test_a_run_that_is_not_finished_says_so_first(
     monkeypatch.setattr("ldpflow.report.progress.stored_study", lambda _: more)
     page = report_html(dataclasses.replace(results, sessions=[stopped]))
     text = page.partition('class="progress" role="status">')[2].partition("</p>")[0]
-    assert text.startswith("Not finished: 256 of 260 replicates (0 of 4 paths complete). To continue: ")
+    assert text.startswith("Not finished: 256 of 260 replicates. To continue: ")
     assert text.endswith("ldpflow sweep small.toml --max-time 6s")
     assert page.index('class="progress"') < page.index('class="finding')

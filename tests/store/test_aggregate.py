@@ -1,4 +1,4 @@
-"""Coalescing batches into parts, and the running statistics."""
+"""Coalescing batches into parts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from unittest.mock import Mock
 
-import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -55,14 +54,13 @@ def test_age_publishes_with_the_next_call_whatever_its_path(aggregator):
     assert aggregator.publish() == [Published(OTHER_KEY, 0, 1, ALL)]
 
 
-def test_a_batch_that_comes_twice_counts_once(aggregator):
+def test_a_batch_that_comes_twice_is_stored_once(aggregator):
     for _ in range(2):
         assert add(aggregator, 0, 4) == [], "pending: not yet on disk"
     assert aggregator.publish(everything=True) == [Published(KEY, 0, 4, ALL)]
     # This one, or one that lost its memory and reads what is stored.
     for other in (aggregator, Aggregator(aggregator.store)):
         assert add(other, 2, 4) == [Published(KEY, 2, 4, ALL)]
-        assert other.statistics["replicates"].to_pylist() == [4] * 6
     assert parts(aggregator) == [(0, 4)]
 
 
@@ -73,29 +71,11 @@ def test_a_failed_write_keeps_the_batches(aggregator, monkeypatch):
         add(aggregator, 0, 12)
     monkeypatch.undo()
     assert add(aggregator, 0, 12) == [Published(KEY, 0, 12, ALL)]
-    assert aggregator.statistics["replicates"].to_pylist() == [12] * 6
 
 
 def test_rows_of_other_replicates_are_refused(aggregator):
     with pytest.raises(ValueError, match="0 to 4"):
         aggregator.add(KEY, 0, 8, complete_rows(0, 4), META)
-
-
-def test_statistics(aggregator):
-    add(aggregator, 0, 4)
-    add(aggregator, 4, 8)
-    table = aggregator.statistics
-    assert table.num_rows == 6 and table["path"].to_pylist() == [f"p{KEY}"] * 6
-    rows = complete_rows(0, 8)
-    for row in table.to_pylist():
-        mine = rows.filter(
-            (pc.field("method") == row["method"]) & (pc.field("coordinate") == row["coordinate"])
-        ).to_pylist()
-        ok = [other for other in mine if other["status"] == "ok"]
-        assert row["replicates"] == 8
-        assert row["failures"] == (1 if row["method"] == "SN" else 0)
-        assert row["covered"] == sum(other["covered"] for other in ok)
-        assert row["beta"] == (0.75 if row["method"] == "BB" else None)
 
 
 @settings(max_examples=6, deadline=None)
@@ -112,4 +92,3 @@ def test_any_order_of_arrival_gives_the_same_rows_and_reports_each_batch(tmp_pat
     assert same(rows.read(KEY, damaged="refuse").drop_columns("path"), complete_rows(0, 8))
     stored = rows.scan(damaged="refuse")
     assert sum((part.last - part.first) * len(part.cells) for part in stored) == 8 * 3, "each row once"
-    assert aggregator.statistics["replicates"].to_pylist() == [8] * 6

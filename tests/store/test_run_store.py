@@ -56,10 +56,8 @@ OTHER = {**BM, "n": 1}
 SPOILT = {
     "a row is missing": lambda rows: rows.slice(1),
     "a row comes twice": lambda rows: pa.concat_tables([rows, rows.slice(0, 1)]),
-    "all rows come twice": lambda rows: pa.concat_tables([rows, rows]),
     "replicates are missing": lambda rows: pa.concat_tables([rows, complete_rows(9, 10)]),
     "a cell is missing": lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM))]),
-    "another cell": lambda rows: pa.concat_tables([rows, complete_rows(4, 5, (BB, BM, {**SN, "n": 9}))]),
     "a coordinate is missing": lambda rows: rows.filter(pc.field("coordinate") == 1),
     "another number of coordinates": lambda rows: pa.concat_tables([rows, complete_rows(0, 4, (OTHER,), 1)]),
     "no row": lambda rows: rows.slice(0, 0),
