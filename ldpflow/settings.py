@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
@@ -64,37 +64,36 @@ def nearest(name: object, names: Iterable[str]) -> str:
     return closest(name, known) or (f"There is: {', '.join(known)}." if known else "There is none.")
 
 
-def constraints(metadata: Iterable[object]) -> dict[str, Any]:
-    """Bounds by name: gt, ge, lt, le, min_length, max_length; and one_of for a OneOf."""
+BOUNDS = ("gt", "ge", "lt", "le", "min_length", "max_length")
+
+
+def bare_type(annotation: Any, metadata: Iterable[object] = ()) -> tuple[Any, dict[str, Any]]:
+    """Type of an annotation, without Annotated and without the None of an optional, and its metadata by name.
+
+    The names are those of BOUNDS, ``one_of`` for a OneOf, and ``setting`` for a Setting.
+    """
     found: dict[str, Any] = {}
-    for item in metadata:
-        if isinstance(item, FieldInfo):
-            found |= constraints(item.metadata)
-        if isinstance(item, OneOf):
-            found["one_of"] = item
-        for bound in ("gt", "ge", "lt", "le", "min_length", "max_length"):
-            if getattr(item, bound, None) is not None:
-                found[bound] = getattr(item, bound)
-    return found
-
-
-def bare_type(annotation: Any) -> tuple[Any, dict[str, Any]]:
-    """Type and bounds of an annotation, without Annotated and without the None of an optional."""
-    bounds: dict[str, Any] = {}
+    items = [*metadata]
     while True:
         if get_origin(annotation) is Annotated:
-            annotation, *metadata = get_args(annotation)
-            bounds = constraints(metadata) | bounds
+            annotation, *inner = get_args(annotation)
+            items += inner
         elif get_origin(annotation) in (Union, types.UnionType):
             (annotation,) = (a for a in get_args(annotation) if a is not type(None))
         else:
-            return annotation, bounds
+            break
+    for part in (p for item in items for p in (item.metadata if isinstance(item, FieldInfo) else [item])):
+        if isinstance(part, OneOf):
+            found["one_of"] = part
+        elif isinstance(part, Setting):
+            found["setting"] = part
+        found |= {name: getattr(part, name) for name in BOUNDS if getattr(part, name, None) is not None}
+    return annotation, found
 
 
 def field_type(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
     field = cls.model_fields[name]
-    kind, bounds = bare_type(field.annotation)
-    return kind, constraints(field.metadata) | bounds
+    return bare_type(field.annotation, field.metadata)
 
 
 def type_text(kind: Any, bounds: dict[str, Any]) -> str:
@@ -365,8 +364,7 @@ class Settings(InputModel):
     @classmethod
     def setting(cls, name: str) -> Setting:
         """Setting in the annotation of a field."""
-        field = cls.model_fields[name]
-        return next(iter(settings_in([*field.metadata, field.annotation])), Setting())
+        return field_type(cls, name)[1].get("setting", Setting())  # type: ignore[no-any-return]
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
@@ -525,14 +523,6 @@ def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tup
     if len(items) > MAX_VALUES:
         raise InputError(where, f"{len(items)} values", f"at most {MAX_VALUES} values on an axis")
     return tuple(dict.fromkeys(read_value(cls, name, item, where) for item in items))
-
-
-def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
-    for annotation in annotations:
-        if isinstance(annotation, Setting):
-            yield annotation
-        elif get_origin(annotation) in (Annotated, Union, types.UnionType):
-            yield from settings_in(get_args(annotation))
 
 
 def parameter_entry(cls: type, name: str) -> str:

@@ -29,7 +29,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import PydanticUserError
 
-from ldpflow.columns import Column, index_columns
+from ldpflow.columns import Column
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
 from ldpflow.documents import read_text
@@ -462,34 +462,20 @@ def check_columns(component: type[Settings], where: str) -> None:
     group = component.group
     if group not in GROUPS:
         return
-    try:
-        index_columns([*component.setting_columns(), *getattr(component, "diagnostics", ())])
-    except ValueError as error:
-        raise InputError(where, error.args[0], "columns of different names") from None
-    own: dict[str, set[str]] = {}
-    others: dict[str, str] = {}
+    own: set[tuple[str, str]] = set()
+    taken = set(RESERVED)
     for other, kinds in GROUPS.items():
-        shared = set() if "method" in (group, other) else BUDGET
-        for kind in filter(is_bundled, kinds.values()):
-            for name, content in contents(kind):
-                if other == group:
-                    own.setdefault(name, set()).add(content)
-                elif name not in shared:
-                    others[name] = f"a column of the {other} {kind.model_fields['kind'].default}"
-    declared: dict[str, str] = {}
+        found = {pair for kind in filter(is_bundled, kinds.values()) for pair in contents(kind)}
+        own = found if other == group else own
+        shared = set() if other == group or "method" in (group, other) else BUDGET
+        taken |= {name for name, _ in found} - shared
+    declared = set()
     for name, content in contents(component):
-        reason = None
-        if name in RESERVED:
-            reason = f"{name} is a column of every run."
-        elif name in own and content not in own[name]:
-            reason = f"Another {group} has {sorted(own[name])[0]} of this name, and this is {content}."
-        elif name in others and name not in own:
-            reason = f"{name} is {others[name]}."
-        elif content == SUMMARY and name in declared:
-            reason = f"{declared[name].capitalize()} of this {group} has this name too."
-        if reason is not None:
-            raise InputError(f"{where}.{name}", name, "a name that no other column has", reason)
-        declared[name] = content
+        alike = (name, content) in own and name not in RESERVED
+        if (name in taken and not alike) or (name in declared and content == SUMMARY):
+            hint = f"Another column of ldpflow or of this {group} has this name, and this is {content}."
+            raise InputError(f"{where}.{name}", name, "a name that no other column has", hint)
+        declared.add(name)
 
 
 SUMMARY = "a summary"

@@ -69,7 +69,7 @@ def test_names_that_agree_with_a_bundled_method_are_allowed_and_others_refused()
     with pytest.raises(lf.InputError, match=r"Mine.B: .*and this is a double setting"):
         lf.register(method("third", "B", float))
     twice = Column("twice", "double", summaries=(Summary("same", "a"), Summary("same", "b")))
-    with pytest.raises(lf.InputError, match="A summary of this method"):
+    with pytest.raises(lf.InputError, match="this is a summary"):
         lf.register(method("third", diagnostics=(twice,)))
 
 
