@@ -47,7 +47,6 @@ from ldpflow.numerics.distributions import TABLE_SAMPLERS
 from ldpflow.numerics.kernels import part_of
 from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
-from ldpflow.practice.audit.bundled import audit_mechanism
 from ldpflow.practice.audit.distinguishing import claim_of
 from ldpflow.settings import Settings
 from ldpflow.simulators.counts import Counts
@@ -240,9 +239,6 @@ def near(sample: Array, what: str) -> str:
     return f"{count:,} users"
 
 
-AUDITED = 2000
-"""Outputs for each input of the small audit, which shows only that the mechanism can be audited."""
-
 DRAWS = 8000
 TAUS = (0.1, 0.3, 0.5, 0.7, 0.9)
 LEVELS = (0.5, 0.9, 0.99)
@@ -347,16 +343,6 @@ def statement(mechanism: Mechanism) -> str:
     if found.notion != "none":
         claim_of(found)
     return f"{found.notion}, unit: {found.unit}"
-
-
-def audit(mechanism: Mechanism) -> str:
-    """Check that the claim can be audited, and that a small audit does not contradict it."""
-    if mechanism.privacy().notion == "none":
-        return "nothing is claimed"
-    found = audit_mechanism(mechanism, Quantile(), AUDITED)
-    if not found.passed:
-        raise Wrong(f"{found.parameter} = {found.claim:g} is claimed, and it is at least {found.bound:.4g}")
-    return f"can be audited, but {AUDITED:,} outputs are few: ldpflow audit {mechanism.kind} --plugin FILE"
 
 
 def declared_steps(algorithm: Algorithm) -> str:
@@ -528,7 +514,6 @@ CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
         ("unbiased: E[A(g) | g] = g", unbiased),
         ("covariance of the noise", noise_covariance),
         ("privacy statement", statement),
-        ("audit", audit),
     ),
     DataLaw: (
         ("base", law_base),
