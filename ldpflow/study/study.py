@@ -88,44 +88,47 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     if "method" in given:
         changed["method"] = select_methods(entries["method"], given.pop("method"))
     for key, raw in given.items():
-        current = {g: changed.get(g, entries[g]) for g in GROUPS}
-        tables = [g for g, own in current.items() if any(entry.has(key) for entry in own)]
-        owners: Sequence[str] = [g for g in SHORT_NAMES.get(key, ()) if g in tables]
-        owners = owners or SHORT_NAMES.get(key, ())[:1]
-        # A setting that one table alone has needs no name of the table.
-        name = f"{tables[0]}.{key}" if len(tables) == 1 and not owners else key
         value = parse_number(raw)
-        check_plain(value, f"{SHORT_NAMES[key][0]}.{key}" if owners else name)
-        group, _, setting = name.partition(".")
-        if group in GROUPS and setting:
-            owners = [group]
-        for owner in owners:
-            changed[owner] = replace_axis(owner, current[owner], setting or name, value)
-        if owners:
-            continue
-        if name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
-            axis = setting or name
+        check_plain(value, key)
+        axis = key.removeprefix("grid.")
+        if axis in Grid.model_fields:
             changed[axis] = read_setting(Grid, axis, value, f"grid.{axis}")
-        elif name in Heading.model_fields:
-            changed[name] = read_setting(Heading, name, value, name)
-        else:
-            if name in GROUPS:
-                raise InputError(name, raw, wanted(name))
-            if tables:
-                raise InputError(name, raw, f"one of {', '.join(f'{g}.{name}' for g in tables)}")
-            own = [
-                field for g in GROUPS for entry in entries[g] for field in GROUPS[g][entry.kind].model_fields
-            ]
-            known = {"method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields, *own} - {"kind"}
-            raise InputError(name, raw, "a setting of this study", nearest(name, known))
+            continue
+        if key in Heading.model_fields:
+            changed[key] = read_setting(Heading, key, value, key)
+            continue
+        current = {g: changed.get(g, entries[g]) for g in GROUPS}
+        group, _, setting = key.partition(".")
+        owners = [group] if group in GROUPS and setting else owners_of(key, raw, current)
+        for owner in owners:
+            changed[owner] = replace_axis(owner, current[owner], setting or key, value)
     return changed
+
+
+def owners_of(name: str, raw: object, entries: Mapping[str, Entries]) -> Sequence[str]:
+    """Groups whose setting a name without a group is: that of :data:`SHORT_NAMES`, or the only one."""
+    having = [group for group in GROUPS if any(entry.has(name) for entry in entries[group])]
+    if short := SHORT_NAMES.get(name):
+        return [group for group in short if group in having] or short[:1]
+    if len(having) == 1:
+        return having
+    if name in GROUPS:
+        raise InputError(name, raw, wanted(name))
+    if having:
+        raise InputError(name, raw, f"one of {', '.join(f'{group}.{name}' for group in having)}")
+    known = {"method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields}
+    known = known.union(*(names_of(group, entries[group]) for group in GROUPS))
+    raise InputError(name, raw, "a setting of this study", nearest(name, known))
+
+
+def names_of(group: str, entries: Entries) -> set[str]:
+    return {field for entry in entries for field in GROUPS[group][entry.kind].model_fields} - {"kind"}
 
 
 def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
     if not any(entry.has(name) for entry in entries):
         kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
-        own = {field for entry in entries for field in GROUPS[group][entry.kind].model_fields} - {"kind"}
-        has = f"This study has {group} {kinds}. {closest(name, own)}".rstrip()
+        has = f"This study has {group} {kinds}. {closest(name, names_of(group, entries))}".rstrip()
         raise InputError(f"{group}.{name}", raw, f"a {group} that has {name}", has)
     result = []
     for entry in entries:
