@@ -146,10 +146,6 @@ def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[st
     return found
 
 
-OTHER_NAMES = {"cauchy": "'student_t' with df = 1", "gaussian": "'normal'", "t": "'student_t' with df"}
-"""Values of settings for names that people give to laws."""
-
-
 def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
     kind, bounds = field_type(cls, name)
     if not isinstance(raw, str):
@@ -157,8 +153,7 @@ def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
     if kind in (int, float) and re.fullmatch(r"[-+]?[\d_]*\.?\d+(e[-+]?\d+)?", raw, re.IGNORECASE):
         return "A number stands without quotes."
     if "one_of" in bounds:
-        other = OTHER_NAMES.get(raw.casefold())
-        return f"{raw} is {other}." if other else closest(raw, bounds["one_of"].names())
+        return closest(raw, bounds["one_of"].names())
     return closest(raw, get_args(kind)) if get_origin(kind) is Literal else ""
 
 
@@ -213,11 +208,6 @@ class Axes:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
         return f"{self.component.__name__}({values})"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f"no {name!r}: lists make axes of a design, and `values` has them by name")
 
 
 def signature_of(cls: type[BaseModel]) -> inspect.Signature:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import re
@@ -188,27 +187,8 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 def unknown_kind(group: str, kind: object) -> InputError:
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
-    hint = (name_hint(group, kind) or closest(kind, registry) or own) if isinstance(kind, str) else ""
+    hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
-
-
-OTHER_NAMES = {
-    ("problem", "median"): "The median is 'quantile' with tau = 0.5.",
-    ("algorithm", "sgd"): "SGD on private answers of users is 'ldp_sgd'.",
-}
-"""Hints for names that people give to components, by group."""
-
-
-def name_hint(group: str, text: str) -> str:
-    """Hint with the kind of the component that a text names in full, as "batch means" does; or ""."""
-    if (group, text.casefold()) in OTHER_NAMES:
-        return OTHER_NAMES[group, text.casefold()]
-    names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
-    folded = "".join(filter(str.isalnum, text[:100])).casefold()
-    close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
-    if not (close or closest(text, GROUPS[group])):
-        close = [name for name in names if len(folded) > 4 and folded in name]  # Bootstrap of BlockBootstrap
-    return "{} is '{}'.".format(*names[close[0]]) if close else ""
 
 
 def full_name(group: str, kind: str) -> str:

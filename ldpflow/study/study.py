@@ -209,12 +209,6 @@ def python_error(error: InputError) -> InputError:
     return InputError(error.field, error.value, allowed, hint)
 
 
-OFFERED = (
-    "methods", "load", "from_mapping", "from_toml", "to_toml", "replace", "simulators", "settings", "hash",
-    "plans", "warnings", "left_out",
-)  # fmt: skip
-"""Members that completion offers beside the settings."""
-
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
 MOST_NAMES = 6
@@ -327,7 +321,7 @@ class Study:
         further = {"trajectory": trajectory, "monitor": monitor, "collection": collection}
         mapping |= {name: table for name, table in further.items() if table is not None}
         try:
-            self.fill(read_study(plain_values(mapping)))
+            self._fill(read_study(plain_values(mapping)))
         except InputError as error:
             raise python_error(error) if type(error) is InputError else error from None
 
@@ -335,10 +329,6 @@ class Study:
     def methods(self) -> tuple[Entry, ...]:
         """The interval methods, by the name that the constructor has for them."""
         return self.method
-
-    def __dir__(self) -> list[str]:
-        """What an editor offers: settings and the methods of users."""
-        return sorted([*(own.name for own in fields(self)), *OFFERED])
 
     def __repr__(self) -> str:
         """The study as its constructor, without defaults."""
@@ -365,7 +355,7 @@ class Study:
         more = f"{counts}, {self.replicates:,} replicates, seed {self.seed}"
         return f"<p><b>{escape(self.name)}</b>: {more}</p><table><tbody>{''.join(cells)}</tbody></table>"
 
-    def fill(self, values: Mapping[str, Any]) -> None:
+    def _fill(self, values: Mapping[str, Any]) -> None:
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
@@ -387,7 +377,7 @@ class Study:
     @classmethod
     def _of_fields(cls, values: Mapping[str, Any]) -> Study:
         study = cls.__new__(cls)
-        study.fill(values)
+        study._fill(values)
         return study
 
     @classmethod

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -30,7 +30,6 @@ from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
 from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.counts import Fieller, Inversion
-from ldpflow.components.intervals.record import join_records
 from ldpflow.components.intervals.variance import Oracle
 from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.laplace import Laplace
@@ -420,44 +419,6 @@ def method_shapes(method: Any) -> str:
     return "" if nested else "an interval of a higher level need not contain that of a lower one"
 
 
-def reads_no_truth(method: Any) -> str:
-    if method.reads_truth():
-        return "it does, and declares it: nothing recommends it"
-    limits, others = limits_at(method, 0.0, False), limits_at(method, 0.375, True)
-    length = np.nanmax(limits[1] - limits[0], initial=0.0)
-    if not np.allclose(limits, others, rtol=0.0, atol=1e-6 * length, equal_nan=True):
-        raise Wrong(
-            "its intervals change with record.origin, or with the law in record.source; let "
-            "reads_truth() return True if it is a yardstick"
-        )
-    return "intervals depend neither on record.origin nor on the law in record.source"
-
-
-def limits_at(method: Any, origin: float, other: bool) -> Array:
-    """Limits from paths of the median of N(0, 1), in a record without truth, shape (2, 1, 1, rows).
-
-    The record's sums are taken around ``origin``. If ``other``, its source names another law.
-    """
-    simulator = path_of(mechanism=Laplace())
-    request = simulator.needs([Cell(STEPS, method, 0.9)], ())
-    replicates = range(FEW_ROWS * method.runs(0.9))
-    parts = [
-        run_path(
-            simulator, SEED, replicates[at : at + LANES], request.times, request.marked, request.sums,
-            origin=np.array([origin]),
-        )
-        for at in range(0, len(replicates), LANES)
-    ]  # fmt: skip
-    record = join_records(parts)
-    if other:
-        named = type("Named", (OnePass,), {"key": simulator.key})  # streams of a method follow the key
-        law = Quantile(law="logistic", location=0.25, scale=2.0)
-        record = replace(record, source=named(law, simulator.mechanism, simulator.algorithm))
-    with np.errstate(all="ignore"):
-        found = method.intervals(record.without_truth(), STEPS, [0.9])
-    return np.stack([found.lower, found.upper])
-
-
 def law_base(law: DataLaw) -> str:
     if law.base not in SAMPLERS:
         raise Wrong(f"base is {law.base!r}; it has to be one of {', '.join(SAMPLERS)}")
@@ -526,7 +487,6 @@ CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
         ("times", method_times),
         ("runs", runs),
         ("shapes, limits in order", method_shapes),
-        ("reads no truth", reads_no_truth),
     ),
     Algorithm: (("runs", runs), ("declared steps are the realised ones", declared_steps)),
 }

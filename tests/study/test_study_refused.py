@@ -59,6 +59,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"methods": []}, "methods", "'method'"),
     ({"method": []}, "method", "no method"),
     ({"method": [{"kind": "bb"}]}, "method.kind", "'BB'"),
+    ({"method": [{"kind": "mine"}]}, "method.kind", "One of your own needs its file"),
     ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "SN has no settings."),
     ({"method": [{"kind": "BB", "B": 1}]}, "method.B", "[2, 100000]"),
 ]
@@ -70,22 +71,6 @@ def test_refused(change: dict[str, Any], field: str, said: str) -> None:
         Study.from_mapping(changed(**change))
     assert caught.value.field == field
     assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("table", "kind", "said"),
-    [
-        ("method", "block bootstrap", "BlockBootstrap is 'BB'."),
-        ("method", "BatchMeans", "BatchMeans is 'BM'."),
-        ("method", "Bootstrap", "BlockBootstrap is 'BB'."),
-        ("method", "Self-Normalisation", "SelfNormalization is 'SN'."),
-        ("method", "mine", "One of your own needs its file"),
-        ("problem", "median", "The median is 'quantile' with tau = 0.5."),
-    ],
-)
-def test_a_full_name_is_answered_with_the_kind(table: str, kind: str, said: str) -> None:
-    with pytest.raises(InputError, match=said):
-        Study.from_mapping(changed(**{table: {"kind": kind}}))
 
 
 def test_a_path_in_the_place_of_a_text_is_answered_with_load() -> None:
