@@ -130,10 +130,17 @@ def allowed(cls: type[BaseModel], name: str) -> str:
     return cls.model_fields[name].description or type_text(*field_type(cls, name))
 
 
+def group_of(cls: type[BaseModel]) -> str:
+    return getattr(cls, "group", "") or cls.__name__
+
+
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
     """Error on the value of a field. ``where``: its name, if not that of a study."""
-    where = where or f"{getattr(cls, 'group', '') or cls.__name__}.{name}"
-    return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
+    kind, bounds = field_type(cls, name)
+    names = get_args(kind) if get_origin(kind) is Literal else ()
+    names = tuple(bounds["one_of"].names()) if "one_of" in bounds else names
+    hint = closest(value, map(str, names)) if isinstance(value, str) else ""
+    return InputError(where or f"{group_of(cls)}.{name}", value, allowed(cls, name), hint)
 
 
 def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[str]:
@@ -144,17 +151,6 @@ def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[st
         if one_of is not None and name in values and values[name] not in tuple(one_of.names()):
             found.append(f"{name} {values[name]}")
     return found
-
-
-def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
-    kind, bounds = field_type(cls, name)
-    if not isinstance(raw, str):
-        return ""
-    if kind in (int, float) and re.fullmatch(r"[-+]?[\d_]*\.?\d+(e[-+]?\d+)?", raw, re.IGNORECASE):
-        return "A number stands without quotes."
-    if "one_of" in bounds:
-        return closest(raw, bounds["one_of"].names())
-    return closest(raw, get_args(kind)) if get_origin(kind) is Literal else ""
 
 
 Parameters = Mapping[str, float | tuple[float, ...]]
@@ -409,8 +405,7 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
     names = [name for name in cls.model_fields if name != "kind"]
     shown = ", ".join(f"{name}=..." for name in names[:3])
     allowed = f"every setting by its name, as in {cls.__name__}({shown})" if names else "no settings"
-    group = getattr(cls, "group", "") or cls.__name__
-    return InputError(group, values[0] if len(values) == 1 else list(values), allowed)
+    return InputError(group_of(cls), values[0] if len(values) == 1 else list(values), allowed)
 
 
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
@@ -452,16 +447,14 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
         return setting_error(cls, name, given.get(name))
     if name:
         return unknown_setting(cls, name, given.get(name))
-    group = getattr(cls, "group", "") or cls.__name__
     reason = found["msg"].removeprefix("Value error, ")
-    return InputError(group, dict(given), "settings that go together", f"{reason}.")
+    return InputError(group_of(cls), dict(given), "settings that go together", f"{reason}.")
 
 
 def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputError:
     known = [known for known in cls.model_fields if known != "kind"]
-    group = getattr(cls, "group", "") or cls.__name__
     hint = nearest(name, known) if known else f"{cls.__name__} has no settings."
-    return InputError(f"{group}.{name}", value, f"a setting of {cls.__name__}", hint)
+    return InputError(f"{group_of(cls)}.{name}", value, f"a setting of {cls.__name__}", hint)
 
 
 @cache
@@ -481,7 +474,7 @@ def check_axis(cls: type[Settings], name: str, value: Any) -> None:
     if value is None and cls.model_fields[name].default is None:
         return  # an optional setting that is not given
     items = plain_values(value if isinstance(value, list) else [value])
-    read_values(cls, cls.name_of_setting(name, items), items, f"{cls.group or cls.__name__}.{name}")
+    read_values(cls, cls.name_of_setting(name, items), items, f"{group_of(cls)}.{name}")
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:

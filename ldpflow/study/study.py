@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -64,9 +63,6 @@ SHORT_NAMES = {
     "B": ("method",),
 }
 """Settings that need no group before their name, and the groups that may have them."""
-
-MOST_FILES = 20
-"""Most files that a hint names."""
 
 Entries = tuple[Entry, ...]
 Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Mapping[str, Any]]
@@ -536,9 +532,7 @@ class Study:
     def left_out(self) -> list[str]:
         """Sentences on methods, trajectories and replicates of the study that make no rows, and why."""
         simulators = self.simulators()
-        listed = Counter(method for entry in self.method for method in entry.combinations())
-        repeated = dict.fromkeys(method.kind for method, count in listed.items() if count > 1)
-        found = [f"{kind} is listed twice with equal settings, and counts once" for kind in repeated]
+        found = []
         for kind in dict.fromkeys(method.kind for method in self.method_settings):
             methods = [method for method in self.method_settings if method.kind == kind]
             reasons: dict[str, dict[str, None]] = {}
@@ -634,7 +628,8 @@ def load_study(source: str, is_path: bool = False) -> Study:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")
     elif is_path or source.endswith(".toml") or "/" in source:
         if "\0" not in source and not os.path.lexists(source):
-            hint = f"No such file or directory. {nearest_file(source)}".strip()
+            close = closest(Path(source).name, study_files(source))
+            hint = f"No such file or directory. {close}".strip()
             raise InputError("study", source, "a file that can be read", hint)
         if os.path.isdir(source):
             hint = "It is a directory: ldpflow summary and ldpflow report show a run."
@@ -642,7 +637,7 @@ def load_study(source: str, is_path: bool = False) -> Study:
         file, text = Path(source).name, read_text(source, "study")
     else:
         close = closest(source, [*bundled, *study_files(source)])
-        hint = nearest_file(source) if "." in source else close or nearest(source, bundled)
+        hint = close or ("" if "." in source else nearest(source, bundled))
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
     stored = is_stored(source)
     if stored:
@@ -674,14 +669,6 @@ def study_files(source: str) -> list[str]:
         return sorted(entry.name for entry in Path(source).parent.iterdir() if entry.name.endswith(".toml"))
     except (OSError, ValueError):
         return []
-
-
-def nearest_file(source: str) -> str:
-    folder, names = Path(source).parent, study_files(source)
-    if found := closest(Path(source).name, names):
-        return found
-    some = ", ".join(names[:MOST_FILES]) + (", ..." if len(names) > MOST_FILES else "")
-    return f"The folder {folder} has {some}." if names else f"The folder {folder} has no .toml file."
 
 
 def faulty_table(group: str, tables: object) -> int:

@@ -399,9 +399,8 @@ def method_times(method: Any) -> str:
     return f"{len(asked['level_times()'])} times"
 
 
-def method_shapes(method: Any) -> str:
+def method_shapes(method: Any) -> None:
     """Check that limits have the shape of the record, and lower limits lie below upper ones."""
-    nested = True
     simulator = path_of(mechanism=Laplace())
     for replicates, group in groupby(LEVELS, method.runs):
         levels = [*group]
@@ -412,11 +411,6 @@ def method_shapes(method: Any) -> str:
         fault = fault_in(method, found, (len(levels), 1, rows))
         if fault is not None:
             raise Wrong(fault)
-        defined = np.isfinite(found.lower) & np.isfinite(found.upper)
-        both = defined[:-1] & defined[1:]
-        outside = (found.lower[1:] > found.lower[:-1]) | (found.upper[1:] < found.upper[:-1])
-        nested = nested and not outside[both].any()
-    return "" if nested else "an interval of a higher level need not contain that of a lower one"
 
 
 def law_base(law: DataLaw) -> str:
@@ -453,14 +447,6 @@ def law_draws(law: DataLaw) -> str:
     return f"{DRAWS:,} draws"
 
 
-def law_truth(law: DataLaw) -> str:
-    """Check the share of compiled draws below quantiles."""
-    for tau in (0.1, 0.5, 0.9):
-        problem = quantile_of(law, tau)
-        near(gradients(problem, NoMechanism(), problem.truth()), f"P(Z <= {tau} quantile) - {tau}")
-    return "the 0.1, 0.5 and 0.9 quantiles"
-
-
 CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
     Problem: (
         ("shapes", problem_shapes),
@@ -481,7 +467,6 @@ CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
         ("cdf, density and quantile agree", law_functions),
         ("runs", runs),
         ("draws have the law", law_draws),
-        ("true value: compiled draws have the quantiles", law_truth),
     ),
     IntervalMethod: (
         ("times", method_times),

@@ -44,7 +44,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"problem": {"kind": "quantile_regression"}}, "mechanism.kind", "scalar gradient"),
     ({"grid__n": 1.5}, "grid.n", "integer"),
     ({"grid__n": 1e13}, "grid.n", "1e+12"),
-    ({"grid__n": "1e6"}, "grid.n", "A number stands without quotes."),
+    ({"grid__n": "1e6"}, "grid.n", "an integer in [1, 1e+12]"),
     ({"grid__n": ...}, "grid.n", "is missing; expected an integer"),
     ({"grid__level": 1}, "grid.level", "(0, 1)"),
     ({"grid__levels": 0.9}, "grid.levels", "'level'"),
