@@ -163,24 +163,27 @@ def reduce_component(component: Settings) -> tuple[Any, ...]:
 
     One that a notebook or a script defines travels by value, as its pickler can.
     """
-    plugin = plugin_of(sys.modules[type(component).__module__])
+    kind = type(component)
+    plugin = plugin_of_class(kind)
     if plugin is None:
-        known = SOURCES.get(f"{MAIN}.{type(component).__name__}")
-        if type(component).__module__ == MAIN and known is not None:
-            return rebuild_with_source, (type(component), known, component.model_dump())
         return object.__reduce_ex__(component, 4)  # type: ignore[return-value]
-    return rebuild, (plugin, *place_of(type(component)), component.model_dump())
+    return rebuild, (plugin, kind if kind.__module__ == MAIN else place_of(kind), component.model_dump())
 
 
-def rebuild_with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
-    """Component that travelled by value, with its source."""
-    SOURCES[plugin.name] = plugin
-    return component.model_validate(values)
+def rebuild(plugin: Plugin, kind: Any, values: dict[str, Any]) -> Any:
+    """A component. ``kind``: its class, which travelled by value, or the class's module and name."""
+    if isinstance(kind, tuple):
+        plugin.load()
+        kind = getattr(importlib.import_module(kind[0]), kind[1])
+    else:
+        SOURCES[plugin.name] = plugin
+    return kind.model_validate(values)
 
 
-def rebuild(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
-    plugin.load()
-    return getattr(importlib.import_module(module), name).model_validate(values)
+def plugin_of_class(kind: type) -> Plugin | None:
+    if kind.__module__ == MAIN:
+        return SOURCES.get(f"{MAIN}.{kind.__name__}")
+    return plugin_of(sys.modules[kind.__module__])
 
 
 @dataclass(frozen=True)
@@ -374,11 +377,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
         for base in type(component).__mro__:
             if is_bundled(base) or base.__module__.partition(".")[0] in NOT_PLUGINS:
                 continue
-            if base.__module__ == MAIN:
-                plugin = SOURCES.get(f"{MAIN}.{base.__name__}")
-            else:
-                plugin = plugin_of(sys.modules[base.__module__])
-            if plugin is not None:
+            if (plugin := plugin_of_class(base)) is not None:
                 found[plugin.module] = plugin
     return tuple(found[name] for name in sorted(found))
 
