@@ -453,8 +453,7 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
 
 def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputError:
     known = [known for known in cls.model_fields if known != "kind"]
-    hint = nearest(name, known) if known else f"{cls.__name__} has no settings."
-    return InputError(f"{group_of(cls)}.{name}", value, f"a setting of {cls.__name__}", hint)
+    return InputError(f"{group_of(cls)}.{name}", value, f"a setting of {cls.__name__}", nearest(name, known))
 
 
 @cache

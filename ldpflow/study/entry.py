@@ -141,10 +141,8 @@ def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
     if isinstance(tables, Mapping):
         tables = [tables]
-    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise InputError(group, tables, form)
-    if not tables:
-        raise InputError(group, tables, form, f"The study has no {group}.")
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
+        raise InputError(group, tables, form, f"The study has no {group}." if tables == [] else "")
     for table in tables:
         kind = table.get("kind")
         if not (isinstance(kind, str) or (isinstance(kind, list) and kind and are_texts(kind))):
@@ -166,12 +164,8 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
-            hint = (
-                nearest(name, known)
-                if known
-                else " and ".join(axes) + f" ha{'s' if len(axes) == 1 else 've'} no settings."
-            )
-            raise InputError(f"{group}.{name}", values, f"a setting of {' or '.join(axes)}", hint)
+            allowed_names = f"a setting of {' or '.join(axes)}"
+            raise InputError(f"{group}.{name}", values, allowed_names, nearest(name, known))
         for kind in owners:
             setting = registry[kind].name_of_setting(name, values)
             if setting in axes[kind] or (setting != name and setting in table):

@@ -53,7 +53,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"method": []}, "method", "no method"),
     ({"method": [{"kind": "bb"}]}, "method.kind", "'BB'"),
     ({"method": [{"kind": "mine"}]}, "method.kind", "One of your own needs its file"),
-    ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "SN has no settings."),
+    ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "a setting of SN. There is none."),
     ({"method": [{"kind": "BB", "B": 1}]}, "method.B", "[2, 100000]"),
 ]
 
