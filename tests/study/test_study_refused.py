@@ -19,6 +19,7 @@ from ldpflow.study import Study, load_study
 from ldpflow.study.study import line_of
 from tests.studies import BASE, changed
 
+BATCHES = {"kind": "minibatch_sgd", "batch_size": 5000}
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"algorithm__gamma": [0.7, 0.3]}, "algorithm.gamma", "(1/2, 1)"),
     ({"algorithm__c": 0}, "algorithm.c", "> 0"),
@@ -38,6 +39,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"problem__law": "student_t"}, "problem", "df must be given"),
     ({"problem__tau": [0.5, 1.0]}, "problem.tau", "(0, 1)"),
     ({"problem": {"kind": "quantile_regression"}}, "mechanism.kind", "scalar gradient"),
+    ({"algorithm": BATCHES | {"noise": "batch"}}, "algorithm.kind", "randomised response has none"),
+    ({"algorithm": BATCHES}, "grid.n", "at least 5,000"),
     ({"grid__n": 1e13}, "grid.n", "1e+12"),
     ({"grid__n": "1e6"}, "grid.n", "an integer in [1, 1e+12]"),
     ({"grid__n": ...}, "grid.n", "is missing; expected an integer"),
@@ -69,16 +72,6 @@ def test_refused(change: dict[str, Any], field: str, said: str) -> None:
 def test_a_path_in_the_place_of_a_text_is_answered_with_load() -> None:
     with pytest.raises(InputError, match=r"Study\.load reads a file"):
         Study.from_toml("nope.toml")
-
-
-def test_unsuitable_algorithm_and_too_few_users() -> None:
-    batch = {"kind": "minibatch_sgd", "batch_size": 5000, "noise": "batch"}
-    with pytest.raises(InputError, match="randomised response has none"):
-        Study.from_mapping(changed(algorithm=batch))
-    batch["noise"] = "record"
-    with pytest.raises(InputError, match="at least 5,000") as caught:
-        Study.from_mapping(changed(algorithm=batch))
-    assert caught.value.field == "grid.n"
 
 
 def refused_at_once(mapping: dict[str, Any]) -> str:
@@ -179,26 +172,6 @@ def test_no_flags_raise_anything_else(flags: dict[str, Any]) -> None:
         assert Study.from_mapping(study.settings()) == study
 
 
-TEXT = Study.from_mapping(BASE).to_toml()
-
-
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (TEXT.replace("seed = 7", "seed = 7\nseed = 8"), "TOML"),
-        (TEXT + "\n[grid]\nn = 5\n", "TOML"),
-        ("name = mine\n", r"\(at line 1, column 8\)\. A text stands in quotes\."),
-        (TEXT.replace('name = "base"', 'name = "\u00e9tude"'), "name"),
-        (TEXT.replace("seed = 7", "s\u00e9ed = 7"), "TOML"),
-        (TEXT.replace("seed = 7", '"s\u00e9ed" = 7'), "s\u00e9ed"),
-    ],
-)
-def test_a_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
-    (tmp_path / "study.toml").write_text(content, encoding="utf-8")
-    with pytest.raises(InputError, match=said):
-        load_study(str(tmp_path / "study.toml"))
-
-
 NUMBERED = """# a study
 name = "mine"
 seed = 1
@@ -217,19 +190,31 @@ kind = "SN"
 [grid]
 n = 100
 """
+TEXT = Study.from_mapping(BASE).to_toml()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (TEXT.replace("seed = 7", "seed = 7\nseed = 8"), "TOML"),
+        (TEXT + "\n[grid]\nn = 5\n", "TOML"),
+        ("name = mine\n", r"\(at line 1, column 8\)\. A text stands in quotes\."),
+        (TEXT.replace('name = "base"', 'name = "\u00e9tude"'), "name"),
+        (TEXT.replace("seed = 7", "s\u00e9ed = 7"), "TOML"),
+        (TEXT.replace("seed = 7", '"s\u00e9ed" = 7'), "s\u00e9ed"),
+        (NUMBERED, r"^problem\.tau: 1\.5 is not allowed.* In .*study\.toml, line 7\.$"),
+    ],
+)
+def test_a_file_is_refused(tmp_path: Path, content: str, said: str) -> None:
+    (tmp_path / "study.toml").write_text(content, encoding="utf-8")
+    with pytest.raises(InputError, match=said):
+        load_study(str(tmp_path / "study.toml"))
 
 
 def test_the_line_of_a_setting_or_of_its_table() -> None:
     fields = {"problem.tau": 7, "seed": 3, "mechanism.mu": 9, "method.kind": 14, "grid.n": 17, "x": None}
     assert {field: line_of(NUMBERED, field) for field in fields} == fields
     assert line_of('seed = 1\nproblem = { kind = "quantile", tau = 2 }\n', "problem.tau") == 2
-
-
-def test_a_refused_study_file_is_named_with_the_line(tmp_path: Path) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text(NUMBERED)
-    with pytest.raises(InputError, match=r"^problem\.tau: 1\.5 is not allowed.* In .*mine\.toml, line 7\.$"):
-        load_study(str(file))
 
 
 @pytest.mark.parametrize(("bad", "line"), [("tau = 0.9\ndf = 3.0", 9), ("tau = 2", 10)])
