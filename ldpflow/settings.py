@@ -38,8 +38,8 @@ class OneOf:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def check(self, value: str) -> str:
-        if value not in (names := tuple(self.names())):
-            raise ValueError("must be one of " + ", ".join(map(repr, names)))
+        if value not in tuple(self.names()):
+            raise ValueError(value)
         return value
 
 
@@ -96,12 +96,20 @@ def field_type(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
     return bare_type(field.annotation, field.metadata)
 
 
+SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+
+
+def choices(kind: Any, bounds: dict[str, Any]) -> tuple[Any, ...]:
+    """Values of a setting that has one of a few, else none."""
+    if "one_of" in bounds:
+        return tuple(bounds["one_of"].names())
+    return get_args(kind) if get_origin(kind) is Literal else ()
+
+
 def type_text(kind: Any, bounds: dict[str, Any]) -> str:
     """Allowed values of a type with bounds, as text."""
-    if "one_of" in bounds:
-        return "one of " + ", ".join(map(repr, bounds["one_of"].names()))
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(repr(value) for value in get_args(kind))
+    if names := choices(kind, bounds):
+        return "one of " + ", ".join(map(repr, names))
     if get_origin(kind) is tuple:
         count = f"{bounds.get('min_length', 0)} to {bounds.get('max_length', 'any number of')}"
         count = count if get_args(kind)[-1] is ... else f"{len(get_args(kind))}"
@@ -112,18 +120,13 @@ def type_text(kind: Any, bounds: dict[str, Any]) -> str:
         return "true or false"
     if kind is str:
         return "a text"
-    low = bounds.get("gt", bounds.get("ge"))
-    high = bounds.get("lt", bounds.get("le"))
-    noun = "an integer" if kind is int else "a number" if high is not None else "a finite number"
-    if low is not None and high is not None:
-        left = "(" if "gt" in bounds else "["
-        right = ")" if "lt" in bounds else "]"
-        return f"{noun} in {left}{low:g}, {high:g}{right}"
-    if low is not None:
-        return f"{noun} {'>' if 'gt' in bounds else '>='} {low:g}"
-    if high is not None:
-        return f"{noun} {'<' if 'lt' in bounds else '<='} {high:g}"
-    return noun
+    given = [name for name in SIGNS if name in bounds]
+    finite = "a number" if {"lt", "le"} & {*given} else "a finite number"
+    noun = "an integer" if kind is int else finite
+    if len(given) == 2:
+        low, high = (f"{bounds[name]:g}" for name in given)
+        return f"{noun} in {'(' if 'gt' in given else '['}{low}, {high}{')' if 'lt' in given else ']'}"
+    return noun + "".join(f" {SIGNS[name]} {bounds[name]:g}" for name in given)
 
 
 def allowed(cls: type[BaseModel], name: str) -> str:
@@ -136,10 +139,8 @@ def group_of(cls: type[BaseModel]) -> str:
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
     """Error on the value of a field. ``where``: its name, if not that of a study."""
-    kind, bounds = field_type(cls, name)
-    names = get_args(kind) if get_origin(kind) is Literal else ()
-    names = tuple(bounds["one_of"].names()) if "one_of" in bounds else names
-    hint = closest(value, map(str, names)) if isinstance(value, str) else ""
+    names = map(str, choices(*field_type(cls, name)))
+    hint = closest(value, names) if isinstance(value, str) else ""
     return InputError(where or f"{group_of(cls)}.{name}", value, allowed(cls, name), hint)
 
 

@@ -27,8 +27,6 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import PydanticUserError
-
 from ldpflow.columns import Column
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
@@ -283,13 +281,9 @@ def import_error(where: str, error: BaseException) -> BaseException:
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
-    says = f"{error}"
-    if isinstance(error, PydanticUserError):
-        says = error.message.partition(". ")[0]
+    says = str(error).partition("\n")[0]
     reason = f"{type(error).__name__}{line}: {says}"
-    if "non-annotated" in reason:
-        reason = f'{says}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
-    return InputError("plugins", where, "a Python file or module that can be imported", reason)
+    return InputError("plugins", where, "a file ending in .py, or a module, that can be imported", reason)
 
 
 def load_plugin(source: str) -> ModuleType:
@@ -314,8 +308,6 @@ def load_plugin(source: str) -> ModuleType:
         if not there:
             check_loaded(module, before, source)
     except BaseException as error:  # sys.exit included
-        if isinstance(error, ModuleNotFoundError) and f"{source}.".startswith(f"{error.name}."):
-            raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
         raise import_error(source, error) from error
     plugin_of(module)
     return module

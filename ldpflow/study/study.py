@@ -156,7 +156,8 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
             continue
         component: Any = item.component if isinstance(item, Axes) else type(item)
         if component not in GROUPS[group].values():
-            raise not_in_group(group, item, component if isinstance(item, (Axes, Settings)) else item)
+            hint = "A component is made by calling its class. A class of your own needs ldpflow.register."
+            raise InputError(group, item, wanted(group), hint)
         if isinstance(item, Axes):
             values = {k: v for k, v in item.values.items() if v is not None}
             values = {"kind": component.model_fields["kind"].default} | values
@@ -166,19 +167,6 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
             values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
         tables.append(plain_values(values))
     return tables
-
-
-def not_in_group(group: str, item: object, component: object) -> InputError:
-    """Error on an item that is no component of a group. ``component``: its class, if it has one."""
-    hint = ""
-    if isinstance(component, type) and issubclass(component, Settings):
-        own = next((name for name, known in GROUPS.items() if component in known.values()), None)
-        what = (
-            wanted(own).partition(",")[0] if own else "not registered: ldpflow.register makes a class known"
-        )
-        hint = f"{component.__name__} is {what}."
-        hint += f" Give {component.__name__}(...), not the class." * (component is item and own == group)
-    return InputError(group, item, wanted(group), hint)
 
 
 def wanted(group: str) -> str:

@@ -71,14 +71,9 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
 
 
 def test_what_is_no_component_of_its_group_is_named():
-    for given, words in (
-        (lf.RandomizedResponse(epsilon=1.0), "RandomizedResponse is a mechanism."),
-        (lf.Laplace(epsilon=[1.0]), "Laplace is a mechanism."),
-        (lf.Quantile, "Give Quantile(...), not the class."),
-    ):
-        with pytest.raises(lf.InputError, match=r"^problem: .*a problem, as in ldpflow.Quantile") as refused:
+    for given in (lf.RandomizedResponse(epsilon=1.0), lf.Laplace(epsilon=[1.0]), lf.Quantile):
+        with pytest.raises(lf.InputError, match=r"^problem: .*a problem, as in ldpflow.Quantile"):
             small(problem=given)
-        assert refused.value.hint.endswith(words)
     with pytest.raises(
         lf.InputError, match=r"study is missing; expected one of a study .*`pilot` and `bounds`"
     ):

@@ -129,7 +129,10 @@ def test_a_file_that_registers_nothing_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
-        ("kind = 'mine'", "in line 4. A setting needs its type, as in kind: Literal["),
+        (
+            "kind = 'mine'",
+            "in line 4: Field 'kind' defined on a base class was overridden by a non-annotated attribute",
+        ),
         ("size: type(lf) = 3", "Error in line 4: Unable to generate pydantic-core schema for <class"),
     ],
 )
