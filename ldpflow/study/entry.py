@@ -106,9 +106,7 @@ class Entry:
             except ValidationError as error:
                 # Single values have been checked. What is left is their combination.
                 shown = {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES}
-                found = input_error(GROUPS[self.group][self.kind], error, shown)
-                both = f"To vary both, list a {self.group} for each case ([[{self.group}]] in a file)."
-                raise InputError(found.field, found.value, found.allowed, f"{found.hint} {both}") from None
+                raise input_error(GROUPS[self.group][self.kind], error, shown) from None
         return result
 
     def mapping(self) -> dict[str, Any]:

@@ -186,7 +186,7 @@ EXAMPLES = {
 
 def python_error(error: InputError) -> InputError:
     """The error about a study, with Python's names for the tables of a study file."""
-    texts = (re.sub(r" \(\[\[\w+]] in a file\)", "", text) for text in (error.allowed, error.hint))
+    texts = (error.allowed, error.hint)
     allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
     if error.field in EXAMPLES and not error.value:
         allowed = wanted(error.field)
