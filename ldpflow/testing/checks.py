@@ -156,8 +156,8 @@ def path_of(
     return OnePass(simple, mechanism or NoMechanism(), chosen.resolved(simple, None))
 
 
-def quantile_of(law: DataLaw, tau: float = 0.5) -> Quantile:
-    return Quantile(tau=tau, law=law.kind, shape=getattr(law, "shape", None))
+def quantile_of(law: DataLaw) -> Quantile:
+    return Quantile(law=law.kind, shape=getattr(law, "shape", None))
 
 
 def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
@@ -257,8 +257,6 @@ def problem_shapes(problem: Problem) -> None:
         matrix = np.array(getattr(problem, name)(), dtype=float)
         if matrix.shape != (d, d):
             raise Wrong(f"{name}() has shape {matrix.shape}; it has to be {(d, d)}")
-    if np.linalg.eigvalsh(np.array(problem.gradient_covariance(), dtype=float)).min() < -1e-9:
-        raise Wrong("gradient_covariance() has a negative eigenvalue")
 
 
 def true_value(problem: Problem) -> str:
