@@ -67,7 +67,7 @@ def extreme_pairs(clouds: list[Floats], seed: int) -> list[tuple[Floats, Floats]
         along = [gradients @ direction for direction in directions]
         places = {(int(np.argmax(values)), int(np.argmin(values))) for values in along}
         pairs += [(gradients[a], gradients[b]) for a, b in sorted(places)]
-    chosen = {}
+    chosen: dict[int, tuple[Floats, Floats]] = {}
     for order in (1, 2):
         ranked = sorted(pairs, key=lambda pair: -float(np.linalg.norm(pair[0] - pair[1], ord=order)))
         chosen |= {id(pair): pair for pair in ranked[:2]}
