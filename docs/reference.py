@@ -51,8 +51,7 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.Transcript",
     ),
     "Privacy accounting": tuple(
-        f"{accounting.__name__}.{name}"
-        for name in ("delta_of", "epsilon_of", "mu_of", "mu_of_pure", "pure_of_mu", "zcdp_of")
+        f"{accounting.__name__}.{name}" for name in ("delta_of", "epsilon_of", "mu_of_pure", "zcdp_of")
     ),
     "Writing components": (
         "ldpflow.register",

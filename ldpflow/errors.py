@@ -24,9 +24,6 @@ def redact(text: str) -> str:
 
 FIGURES_ADDRESSES = 66 * 2**30
 
-LONG_WORD = re.compile(r"(\S{120})\S{60,}(\S{60})")
-"""Word of a message, such as a path, that is shortened."""
-
 
 def plain_text(text: str) -> str:
     """Escape control characters, which a terminal would execute."""
@@ -98,7 +95,7 @@ class InputError(LdpflowError):
         message = f"{wrong}; expected {allowed}."
         if hint:
             message += f" {hint}"
-        super().__init__(LONG_WORD.sub(r"\1...\2", message))
+        super().__init__(message)
 
 
 class DamagedRun(InputError):

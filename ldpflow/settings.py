@@ -8,7 +8,7 @@ import json
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib import import_module
@@ -38,8 +38,8 @@ class OneOf:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
     def check(self, value: str) -> str:
-        if value not in (names := tuple(self.names())):
-            raise ValueError("must be one of " + ", ".join(map(repr, names)))
+        if value not in tuple(self.names()):
+            raise ValueError(value)
         return value
 
 
@@ -64,45 +64,52 @@ def nearest(name: object, names: Iterable[str]) -> str:
     return closest(name, known) or (f"There is: {', '.join(known)}." if known else "There is none.")
 
 
-def constraints(metadata: Iterable[object]) -> dict[str, Any]:
-    """Bounds by name: gt, ge, lt, le, min_length, max_length; and one_of for a OneOf."""
+BOUNDS = ("gt", "ge", "lt", "le", "min_length", "max_length")
+
+
+def bare_type(annotation: Any, metadata: Iterable[object] = ()) -> tuple[Any, dict[str, Any]]:
+    """Type of an annotation, without Annotated and without the None of an optional, and its metadata by name.
+
+    The names are those of BOUNDS, ``one_of`` for a OneOf, and ``setting`` for a Setting.
+    """
     found: dict[str, Any] = {}
-    for item in metadata:
-        if isinstance(item, FieldInfo):
-            found |= constraints(item.metadata)
-        if isinstance(item, OneOf):
-            found["one_of"] = item
-        for bound in ("gt", "ge", "lt", "le", "min_length", "max_length"):
-            if getattr(item, bound, None) is not None:
-                found[bound] = getattr(item, bound)
-    return found
-
-
-def bare_type(annotation: Any) -> tuple[Any, dict[str, Any]]:
-    """Type and bounds of an annotation, without Annotated and without the None of an optional."""
-    bounds: dict[str, Any] = {}
+    items = [*metadata]
     while True:
         if get_origin(annotation) is Annotated:
-            annotation, *metadata = get_args(annotation)
-            bounds = constraints(metadata) | bounds
+            annotation, *inner = get_args(annotation)
+            items += inner
         elif get_origin(annotation) in (Union, types.UnionType):
             (annotation,) = (a for a in get_args(annotation) if a is not type(None))
         else:
-            return annotation, bounds
+            break
+    for part in (p for item in items for p in (item.metadata if isinstance(item, FieldInfo) else [item])):
+        if isinstance(part, OneOf):
+            found["one_of"] = part
+        elif isinstance(part, Setting):
+            found["setting"] = part
+        found |= {name: getattr(part, name) for name in BOUNDS if getattr(part, name, None) is not None}
+    return annotation, found
 
 
 def field_type(cls: type[BaseModel], name: str) -> tuple[Any, dict[str, Any]]:
     field = cls.model_fields[name]
-    kind, bounds = bare_type(field.annotation)
-    return kind, constraints(field.metadata) | bounds
+    return bare_type(field.annotation, field.metadata)
+
+
+SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+
+
+def choices(kind: Any, bounds: dict[str, Any]) -> tuple[Any, ...]:
+    """Values of a setting that has one of a few, else none."""
+    if "one_of" in bounds:
+        return tuple(bounds["one_of"].names())
+    return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def type_text(kind: Any, bounds: dict[str, Any]) -> str:
     """Allowed values of a type with bounds, as text."""
-    if "one_of" in bounds:
-        return "one of " + ", ".join(map(repr, bounds["one_of"].names()))
-    if get_origin(kind) is Literal:
-        return "one of " + ", ".join(repr(value) for value in get_args(kind))
+    if names := choices(kind, bounds):
+        return "one of " + ", ".join(map(repr, names))
     if get_origin(kind) is tuple:
         count = f"{bounds.get('min_length', 0)} to {bounds.get('max_length', 'any number of')}"
         count = count if get_args(kind)[-1] is ... else f"{len(get_args(kind))}"
@@ -113,28 +120,28 @@ def type_text(kind: Any, bounds: dict[str, Any]) -> str:
         return "true or false"
     if kind is str:
         return "a text"
-    low = bounds.get("gt", bounds.get("ge"))
-    high = bounds.get("lt", bounds.get("le"))
-    noun = "an integer" if kind is int else "a number" if high is not None else "a finite number"
-    if low is not None and high is not None:
-        left = "(" if "gt" in bounds else "["
-        right = ")" if "lt" in bounds else "]"
-        return f"{noun} in {left}{low:g}, {high:g}{right}"
-    if low is not None:
-        return f"{noun} {'>' if 'gt' in bounds else '>='} {low:g}"
-    if high is not None:
-        return f"{noun} {'<' if 'lt' in bounds else '<='} {high:g}"
-    return noun
+    given = [name for name in SIGNS if name in bounds]
+    finite = "a number" if {"lt", "le"} & {*given} else "a finite number"
+    noun = "an integer" if kind is int else finite
+    if len(given) == 2:
+        low, high = (f"{bounds[name]:g}" for name in given)
+        return f"{noun} in {'(' if 'gt' in given else '['}{low}, {high}{')' if 'lt' in given else ']'}"
+    return noun + "".join(f" {SIGNS[name]} {bounds[name]:g}" for name in given)
 
 
 def allowed(cls: type[BaseModel], name: str) -> str:
     return cls.model_fields[name].description or type_text(*field_type(cls, name))
 
 
+def group_of(cls: type[BaseModel]) -> str:
+    return getattr(cls, "group", "") or cls.__name__
+
+
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
     """Error on the value of a field. ``where``: its name, if not that of a study."""
-    where = where or f"{getattr(cls, 'group', '') or cls.__name__}.{name}"
-    return InputError(where, value, allowed(cls, name), hint_for(cls, name, value))
+    names = map(str, choices(*field_type(cls, name)))
+    hint = closest(value, names) if isinstance(value, str) else ""
+    return InputError(where or f"{group_of(cls)}.{name}", value, allowed(cls, name), hint)
 
 
 def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[str]:
@@ -145,22 +152,6 @@ def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[st
         if one_of is not None and name in values and values[name] not in tuple(one_of.names()):
             found.append(f"{name} {values[name]}")
     return found
-
-
-OTHER_NAMES = {"cauchy": "'student_t' with df = 1", "gaussian": "'normal'", "t": "'student_t' with df"}
-"""Values of settings for names that people give to laws."""
-
-
-def hint_for(cls: type[BaseModel], name: str, raw: object) -> str:
-    kind, bounds = field_type(cls, name)
-    if not isinstance(raw, str):
-        return ""
-    if kind in (int, float) and re.fullmatch(r"[-+]?[\d_]*\.?\d+(e[-+]?\d+)?", raw, re.IGNORECASE):
-        return "A number stands without quotes."
-    if "one_of" in bounds:
-        other = OTHER_NAMES.get(raw.casefold())
-        return f"{raw} is {other}." if other else closest(raw, bounds["one_of"].names())
-    return closest(raw, get_args(kind)) if get_origin(kind) is Literal else ""
 
 
 Parameters = Mapping[str, float | tuple[float, ...]]
@@ -214,11 +205,6 @@ class Axes:
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value!r}" for name, value in self.values.items())
         return f"{self.component.__name__}({values})"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f"no {name!r}: lists make axes of a design, and `values` has them by name")
 
 
 def signature_of(cls: type[BaseModel]) -> inspect.Signature:
@@ -365,8 +351,7 @@ class Settings(InputModel):
     @classmethod
     def setting(cls, name: str) -> Setting:
         """Setting in the annotation of a field."""
-        field = cls.model_fields[name]
-        return next(iter(settings_in([*field.metadata, field.annotation])), Setting())
+        return field_type(cls, name)[1].get("setting", Setting())  # type: ignore[no-any-return]
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
@@ -421,8 +406,7 @@ def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputErro
     names = [name for name in cls.model_fields if name != "kind"]
     shown = ", ".join(f"{name}=..." for name in names[:3])
     allowed = f"every setting by its name, as in {cls.__name__}({shown})" if names else "no settings"
-    group = getattr(cls, "group", "") or cls.__name__
-    return InputError(group, values[0] if len(values) == 1 else list(values), allowed)
+    return InputError(group_of(cls), values[0] if len(values) == 1 else list(values), allowed)
 
 
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
@@ -464,16 +448,13 @@ def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str
         return setting_error(cls, name, given.get(name))
     if name:
         return unknown_setting(cls, name, given.get(name))
-    group = getattr(cls, "group", "") or cls.__name__
     reason = found["msg"].removeprefix("Value error, ")
-    return InputError(group, dict(given), "settings that go together", f"{reason}.")
+    return InputError(group_of(cls), dict(given), "settings that go together", f"{reason}.")
 
 
 def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputError:
     known = [known for known in cls.model_fields if known != "kind"]
-    group = getattr(cls, "group", "") or cls.__name__
-    hint = nearest(name, known) if known else f"{cls.__name__} has no settings."
-    return InputError(f"{group}.{name}", value, f"a setting of {cls.__name__}", hint)
+    return InputError(f"{group_of(cls)}.{name}", value, f"a setting of {cls.__name__}", nearest(name, known))
 
 
 @cache
@@ -493,7 +474,7 @@ def check_axis(cls: type[Settings], name: str, value: Any) -> None:
     if value is None and cls.model_fields[name].default is None:
         return  # an optional setting that is not given
     items = plain_values(value if isinstance(value, list) else [value])
-    read_values(cls, cls.name_of_setting(name, items), items, f"{cls.group or cls.__name__}.{name}")
+    read_values(cls, cls.name_of_setting(name, items), items, f"{group_of(cls)}.{name}")
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
@@ -525,14 +506,6 @@ def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tup
     if len(items) > MAX_VALUES:
         raise InputError(where, f"{len(items)} values", f"at most {MAX_VALUES} values on an axis")
     return tuple(dict.fromkeys(read_value(cls, name, item, where) for item in items))
-
-
-def settings_in(annotations: Iterable[Any]) -> Iterator[Setting]:
-    for annotation in annotations:
-        if isinstance(annotation, Setting):
-            yield annotation
-        elif get_origin(annotation) in (Annotated, Union, types.UnionType):
-            yield from settings_in(get_args(annotation))
 
 
 def parameter_entry(cls: type, name: str) -> str:

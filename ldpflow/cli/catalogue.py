@@ -32,7 +32,6 @@ def catalogue(
     """
     from ldpflow.settings import closest
     from ldpflow.study import allowed, bundled_studies
-    from ldpflow.study.entry import GROUPS, name_hint
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
@@ -40,9 +39,8 @@ def catalogue(
     studies = bundled_studies()
     known = ["studies", *studies, *TITLES, *(f"{group}s" for group in TITLES), *kinds]
     if what is not None and what not in known:
-        hint = next(filter(None, (name_hint(group, what) for group in GROUPS)), "") or closest(what, known)
-        allowed_names = "studies, a group, a kind or a bundled study"
-        raise InputError("what", what, allowed_names, hint or "ldpflow list prints all of them.")
+        hint = closest(what, known) or "ldpflow list prints all of them."
+        raise InputError("what", what, "studies, a group, a kind or a bundled study", hint)
     for group, title in TITLES.items():
         whole = what in (None, group, f"{group}s")
         registry = {kind: cls for kind, cls in REGISTRIES[group].items() if whole or kind == what}

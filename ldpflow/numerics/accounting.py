@@ -101,18 +101,6 @@ def epsilon_of(delta: float, mu: float) -> float:
     return float(dp_accounting.get_epsilon_gaussian(1.0 / mu, delta))
 
 
-def mu_of(epsilon: float, delta: float) -> float:
-    """The largest mu for which mu-GDP implies this (eps, delta)-DP.
-
-    The converse does not hold: one pair (eps, delta) does not imply GDP.
-    """
-    import dp_accounting
-
-    check_epsilon(epsilon)
-    check_probability("delta", delta)
-    return float(1.0 / dp_accounting.get_sigma_gaussian(epsilon, delta))
-
-
 def mu_of_pure(epsilon: float) -> float:
     """The smallest mu such that every eps-DP mechanism is mu-GDP: 2 Phi^-1(e^eps/(1 + e^eps)).
 
@@ -122,17 +110,6 @@ def mu_of_pure(epsilon: float) -> float:
 
     check_positive("epsilon", epsilon)
     return float(-2 * special.ndtri(special.expit(-epsilon)))
-
-
-def pure_of_mu(mu: float) -> float:
-    """The largest eps such that every eps-DP mechanism is mu-GDP: the inverse of mu_of_pure.
-
-    No mu-GDP mechanism is thereby eps-DP: Gaussian noise is eps-DP for no eps.
-    """
-    from scipy import special
-
-    check_positive("mu", mu)
-    return float(special.log_ndtr(mu / 2) - special.log_ndtr(-mu / 2))
 
 
 def zcdp_of(mu: float) -> float:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 
-import mpmath
 from mpmath import mp, mpf
 
 DIGITS = 40
@@ -159,11 +158,3 @@ def sum_of_powers(first: int, last: int, exponent: float) -> float:
         if s == 1:
             return float(mp.digamma(last + 1) - mp.digamma(first))
         return float(mp.zeta(s, first) - mp.zeta(s, last + 1))
-
-
-def inverse(matrix: list[list[float]]) -> list[list[float]]:
-    """Inverse of a small matrix (mpmath's LU), rounded to doubles."""
-    with workdps(DIGITS):
-        result = mpmath.matrix(matrix) ** -1
-        size = len(matrix)
-        return [[float(result[i, j]) for j in range(size)] for i in range(size)]

@@ -23,7 +23,6 @@ from ldpflow.settings import closest
 from ldpflow.simulators.families import setting_names
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import BUNDLED
-from ldpflow.study.entry import name_hint
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
@@ -89,8 +88,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         rows += [s | d | vs | contrast(cell, base) for s, d, cell in members if cell is not base]
     if not rows and baseline is not None and len(seen) > 1:
         names = [*seen, *(text.partition(" ")[0] for text in seen)]
-        hint = (by == "method" and name_hint("method", str(baseline))) or closest(baseline, names)
-        raise InputError("baseline", baseline, f"one of {', '.join(seen)}", hint)
+        raise InputError("baseline", baseline, f"one of {', '.join(seen)}", closest(baseline, names))
     if not rows:
         others = ", ".join(name for name in varying if name != by)
         hint = "A sweep of several values of it gives such cells."

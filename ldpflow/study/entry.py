@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import math
 import re
@@ -107,9 +106,7 @@ class Entry:
             except ValidationError as error:
                 # Single values have been checked. What is left is their combination.
                 shown = {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES}
-                found = input_error(GROUPS[self.group][self.kind], error, shown)
-                both = f"To vary both, list a {self.group} for each case ([[{self.group}]] in a file)."
-                raise InputError(found.field, found.value, found.allowed, f"{found.hint} {both}") from None
+                raise input_error(GROUPS[self.group][self.kind], error, shown) from None
         return result
 
     def mapping(self) -> dict[str, Any]:
@@ -142,10 +139,8 @@ def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
     if isinstance(tables, Mapping):
         tables = [tables]
-    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise InputError(group, tables, form)
-    if not tables:
-        raise InputError(group, tables, form, f"The study has no {group}.")
+    if not isinstance(tables, list) or not tables or not all(isinstance(t, Mapping) for t in tables):
+        raise InputError(group, tables, form, f"The study has no {group}." if tables == [] else "")
     for table in tables:
         kind = table.get("kind")
         if not (isinstance(kind, str) or (isinstance(kind, list) and kind and are_texts(kind))):
@@ -167,12 +162,8 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
-            hint = (
-                nearest(name, known)
-                if known
-                else " and ".join(axes) + f" ha{'s' if len(axes) == 1 else 've'} no settings."
-            )
-            raise InputError(f"{group}.{name}", values, f"a setting of {' or '.join(axes)}", hint)
+            allowed_names = f"a setting of {' or '.join(axes)}"
+            raise InputError(f"{group}.{name}", values, allowed_names, nearest(name, known))
         for kind in owners:
             setting = registry[kind].name_of_setting(name, values)
             if setting in axes[kind] or (setting != name and setting in table):
@@ -188,27 +179,8 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 def unknown_kind(group: str, kind: object) -> InputError:
     registry = GROUPS[group]
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
-    hint = (name_hint(group, kind) or closest(kind, registry) or own) if isinstance(kind, str) else ""
+    hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
-
-
-OTHER_NAMES = {
-    ("problem", "median"): "The median is 'quantile' with tau = 0.5.",
-    ("algorithm", "sgd"): "SGD on private answers of users is 'ldp_sgd'.",
-}
-"""Hints for names that people give to components, by group."""
-
-
-def name_hint(group: str, text: str) -> str:
-    """Hint with the kind of the component that a text names in full, as "batch means" does; or ""."""
-    if (group, text.casefold()) in OTHER_NAMES:
-        return OTHER_NAMES[group, text.casefold()]
-    names = {cls.__name__.casefold(): (cls.__name__, kind) for kind, cls in GROUPS[group].items()}
-    folded = "".join(filter(str.isalnum, text[:100])).casefold()
-    close = difflib.get_close_matches(folded, names, n=1, cutoff=0.9)
-    if not (close or closest(text, GROUPS[group])):
-        close = [name for name in names if len(folded) > 4 and folded in name]  # Bootstrap of BlockBootstrap
-    return "{} is '{}'.".format(*names[close[0]]) if close else ""
 
 
 def full_name(group: str, kind: str) -> str:

@@ -27,9 +27,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import PydanticUserError
-
-from ldpflow.columns import Column, index_columns
+from ldpflow.columns import Column
 from ldpflow.components.problems.quantile import BUNDLED_LAWS
 from ldpflow.components.problems.standard_laws import DATA_LAWS
 from ldpflow.documents import read_text
@@ -163,24 +161,27 @@ def reduce_component(component: Settings) -> tuple[Any, ...]:
 
     One that a notebook or a script defines travels by value, as its pickler can.
     """
-    plugin = plugin_of(sys.modules[type(component).__module__])
+    kind = type(component)
+    plugin = plugin_of_class(kind)
     if plugin is None:
-        known = SOURCES.get(f"{MAIN}.{type(component).__name__}")
-        if type(component).__module__ == MAIN and known is not None:
-            return rebuild_with_source, (type(component), known, component.model_dump())
         return object.__reduce_ex__(component, 4)  # type: ignore[return-value]
-    return rebuild, (plugin, *place_of(type(component)), component.model_dump())
+    return rebuild, (plugin, kind if kind.__module__ == MAIN else place_of(kind), component.model_dump())
 
 
-def rebuild_with_source(component: type[Settings], plugin: Plugin, values: dict[str, Any]) -> Settings:
-    """Component that travelled by value, with its source."""
-    SOURCES[plugin.name] = plugin
-    return component.model_validate(values)
+def rebuild(plugin: Plugin, kind: Any, values: dict[str, Any]) -> Any:
+    """A component. ``kind``: its class, which travelled by value, or the class's module and name."""
+    if isinstance(kind, tuple):
+        plugin.load()
+        kind = getattr(importlib.import_module(kind[0]), kind[1])
+    else:
+        SOURCES[plugin.name] = plugin
+    return kind.model_validate(values)
 
 
-def rebuild(plugin: Plugin, module: str, name: str, values: dict[str, Any]) -> Any:
-    plugin.load()
-    return getattr(importlib.import_module(module), name).model_validate(values)
+def plugin_of_class(kind: type) -> Plugin | None:
+    if kind.__module__ == MAIN:
+        return SOURCES.get(f"{MAIN}.{kind.__name__}")
+    return plugin_of(sys.modules[kind.__module__])
 
 
 @dataclass(frozen=True)
@@ -280,13 +281,9 @@ def import_error(where: str, error: BaseException) -> BaseException:
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
-    says = f"{error}"
-    if isinstance(error, PydanticUserError):
-        says = error.message.partition(". ")[0]
+    says = str(error).partition("\n")[0]
     reason = f"{type(error).__name__}{line}: {says}"
-    if "non-annotated" in reason:
-        reason = f'{says}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
-    return InputError("plugins", where, "a Python file or module that can be imported", reason)
+    return InputError("plugins", where, "a file ending in .py, or a module, that can be imported", reason)
 
 
 def load_plugin(source: str) -> ModuleType:
@@ -311,8 +308,6 @@ def load_plugin(source: str) -> ModuleType:
         if not there:
             check_loaded(module, before, source)
     except BaseException as error:  # sys.exit included
-        if isinstance(error, ModuleNotFoundError) and f"{source}.".startswith(f"{error.name}."):
-            raise InputError("plugins", source, "a file ending in .py, or a module that is there") from None
         raise import_error(source, error) from error
     plugin_of(module)
     return module
@@ -374,11 +369,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
         for base in type(component).__mro__:
             if is_bundled(base) or base.__module__.partition(".")[0] in NOT_PLUGINS:
                 continue
-            if base.__module__ == MAIN:
-                plugin = SOURCES.get(f"{MAIN}.{base.__name__}")
-            else:
-                plugin = plugin_of(sys.modules[base.__module__])
-            if plugin is not None:
+            if (plugin := plugin_of_class(base)) is not None:
                 found[plugin.module] = plugin
     return tuple(found[name] for name in sorted(found))
 
@@ -462,34 +453,20 @@ def check_columns(component: type[Settings], where: str) -> None:
     group = component.group
     if group not in GROUPS:
         return
-    try:
-        index_columns([*component.setting_columns(), *getattr(component, "diagnostics", ())])
-    except ValueError as error:
-        raise InputError(where, error.args[0], "columns of different names") from None
-    own: dict[str, set[str]] = {}
-    others: dict[str, str] = {}
+    own: set[tuple[str, str]] = set()
+    taken = set(RESERVED)
     for other, kinds in GROUPS.items():
-        shared = set() if "method" in (group, other) else BUDGET
-        for kind in filter(is_bundled, kinds.values()):
-            for name, content in contents(kind):
-                if other == group:
-                    own.setdefault(name, set()).add(content)
-                elif name not in shared:
-                    others[name] = f"a column of the {other} {kind.model_fields['kind'].default}"
-    declared: dict[str, str] = {}
+        found = {pair for kind in filter(is_bundled, kinds.values()) for pair in contents(kind)}
+        own = found if other == group else own
+        shared = set() if other == group or "method" in (group, other) else BUDGET
+        taken |= {name for name, _ in found} - shared
+    declared = set()
     for name, content in contents(component):
-        reason = None
-        if name in RESERVED:
-            reason = f"{name} is a column of every run."
-        elif name in own and content not in own[name]:
-            reason = f"Another {group} has {sorted(own[name])[0]} of this name, and this is {content}."
-        elif name in others and name not in own:
-            reason = f"{name} is {others[name]}."
-        elif content == SUMMARY and name in declared:
-            reason = f"{declared[name].capitalize()} of this {group} has this name too."
-        if reason is not None:
-            raise InputError(f"{where}.{name}", name, "a name that no other column has", reason)
-        declared[name] = content
+        alike = (name, content) in own and name not in RESERVED
+        if (name in taken and not alike) or (name in declared and content == SUMMARY):
+            hint = f"Another column of ldpflow or of this {group} has this name, and this is {content}."
+            raise InputError(f"{where}.{name}", name, "a name that no other column has", hint)
+        declared.add(name)
 
 
 SUMMARY = "a summary"

@@ -154,13 +154,12 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
 
 def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
     """Values of all settings of a table that has no kind."""
-    known = list(model.model_fields)
-    listed = " and ".join(filter(None, [", ".join(known[:-1]), known[-1]]))
+    known = ", ".join(model.model_fields)
     if not isinstance(table, Mapping):
-        raise InputError(name, table, f"a table [{name}] with {listed}")
+        raise InputError(name, table, f"a table [{name}] with {known}")
     for key, value in table.items():
-        if key not in known:
-            raise InputError(f"{name}.{key}", value, listed.replace(" and ", " or "), nearest(key, known))
+        if key not in model.model_fields:
+            raise InputError(f"{name}.{key}", value, f"one of {known}", nearest(key, model.model_fields))
     found = {}
     for key, field in model.model_fields.items():
         if key not in table and not field.is_required():
@@ -234,11 +233,12 @@ def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
         return None
     if found.target_length is not None and found.target_n is not None:
         raise InputError("monitor.target_n", found.target_n, "one target", "There is target_length too.")
-    if users and found.first_n is None:
-        return found.model_copy(update={"first_n": users[0]})
-    if users and found.first_n is not None and found.first_n > users[-1]:
-        raise InputError("monitor.first_n", found.first_n, f"at most {users[-1]:,}, the largest n")
-    return found
+    if not users:
+        return found
+    first = found.first_n or users[0]
+    if first > users[-1]:
+        raise InputError("monitor.first_n", first, f"at most {users[-1]:,}, the largest n")
+    return found.model_copy(update={"first_n": first})
 
 
 def toml_text(settings: dict[str, Any]) -> str:

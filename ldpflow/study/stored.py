@@ -80,11 +80,11 @@ def stored_left_out(store: RunStore) -> list[str]:
 def stored_notes(store: RunStore) -> list[str]:
     """Lines below a summary: the unit of the data, and what the stored study leaves out."""
     study = stored_study(store)
-    unit = study.collection.unit if study is not None and study.collection is not None else None
-    return [
-        *([f"The unit of the data, and so of lengths, is {unit}."] if unit else []),
-        *stored_left_out(store),
-    ]
+    if study is None:
+        return []
+    unit = study.collection and study.collection.unit
+    said = [f"The unit of the data, and so of lengths, is {unit}."] if unit else []
+    return [*said, *study.left_out()]
 
 
 def stored_cautions(store: RunStore) -> list[str]:

@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import os
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -65,9 +64,6 @@ SHORT_NAMES = {
 }
 """Settings that need no group before their name, and the groups that may have them."""
 
-MOST_FILES = 20
-"""Most files that a hint names."""
-
 Entries = tuple[Entry, ...]
 Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Mapping[str, Any]]
 
@@ -88,44 +84,47 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
     if "method" in given:
         changed["method"] = select_methods(entries["method"], given.pop("method"))
     for key, raw in given.items():
-        current = {g: changed.get(g, entries[g]) for g in GROUPS}
-        tables = [g for g, own in current.items() if any(entry.has(key) for entry in own)]
-        owners: Sequence[str] = [g for g in SHORT_NAMES.get(key, ()) if g in tables]
-        owners = owners or SHORT_NAMES.get(key, ())[:1]
-        # A setting that one table alone has needs no name of the table.
-        name = f"{tables[0]}.{key}" if len(tables) == 1 and not owners else key
         value = parse_number(raw)
-        check_plain(value, f"{SHORT_NAMES[key][0]}.{key}" if owners else name)
-        group, _, setting = name.partition(".")
-        if group in GROUPS and setting:
-            owners = [group]
-        for owner in owners:
-            changed[owner] = replace_axis(owner, current[owner], setting or name, value)
-        if owners:
-            continue
-        if name in Grid.model_fields or (group == "grid" and setting in Grid.model_fields):
-            axis = setting or name
+        check_plain(value, key)
+        axis = key.removeprefix("grid.")
+        if axis in Grid.model_fields:
             changed[axis] = read_setting(Grid, axis, value, f"grid.{axis}")
-        elif name in Heading.model_fields:
-            changed[name] = read_setting(Heading, name, value, name)
-        else:
-            if name in GROUPS:
-                raise InputError(name, raw, wanted(name))
-            if tables:
-                raise InputError(name, raw, f"one of {', '.join(f'{g}.{name}' for g in tables)}")
-            own = [
-                field for g in GROUPS for entry in entries[g] for field in GROUPS[g][entry.kind].model_fields
-            ]
-            known = {"method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields, *own} - {"kind"}
-            raise InputError(name, raw, "a setting of this study", nearest(name, known))
+            continue
+        if key in Heading.model_fields:
+            changed[key] = read_setting(Heading, key, value, key)
+            continue
+        current = {g: changed.get(g, entries[g]) for g in GROUPS}
+        group, _, setting = key.partition(".")
+        owners = [group] if group in GROUPS and setting else owners_of(key, raw, current)
+        for owner in owners:
+            changed[owner] = replace_axis(owner, current[owner], setting or key, value)
     return changed
+
+
+def owners_of(name: str, raw: object, entries: Mapping[str, Entries]) -> Sequence[str]:
+    """Groups whose setting a name without a group is: that of :data:`SHORT_NAMES`, or the only one."""
+    having = [group for group in GROUPS if any(entry.has(name) for entry in entries[group])]
+    if short := SHORT_NAMES.get(name):
+        return [group for group in short if group in having] or short[:1]
+    if len(having) == 1:
+        return having
+    if name in GROUPS:
+        raise InputError(name, raw, wanted(name))
+    if having:
+        raise InputError(name, raw, f"one of {', '.join(f'{group}.{name}' for group in having)}")
+    known = {"method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields}
+    known = known.union(*(names_of(group, entries[group]) for group in GROUPS))
+    raise InputError(name, raw, "a setting of this study", nearest(name, known))
+
+
+def names_of(group: str, entries: Entries) -> set[str]:
+    return {field for entry in entries for field in GROUPS[group][entry.kind].model_fields} - {"kind"}
 
 
 def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
     if not any(entry.has(name) for entry in entries):
         kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
-        own = {field for entry in entries for field in GROUPS[group][entry.kind].model_fields} - {"kind"}
-        has = f"This study has {group} {kinds}. {closest(name, own)}".rstrip()
+        has = f"This study has {group} {kinds}. {closest(name, names_of(group, entries))}".rstrip()
         raise InputError(f"{group}.{name}", raw, f"a {group} that has {name}", has)
     result = []
     for entry in entries:
@@ -157,7 +156,8 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
             continue
         component: Any = item.component if isinstance(item, Axes) else type(item)
         if component not in GROUPS[group].values():
-            raise not_in_group(group, item, component if isinstance(item, (Axes, Settings)) else item)
+            hint = "A component is made by calling its class. A class of your own needs ldpflow.register."
+            raise InputError(group, item, wanted(group), hint)
         if isinstance(item, Axes):
             values = {k: v for k, v in item.values.items() if v is not None}
             values = {"kind": component.model_fields["kind"].default} | values
@@ -167,19 +167,6 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
             values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
         tables.append(plain_values(values))
     return tables
-
-
-def not_in_group(group: str, item: object, component: object) -> InputError:
-    """Error on an item that is no component of a group. ``component``: its class, if it has one."""
-    hint = ""
-    if isinstance(component, type) and issubclass(component, Settings):
-        own = next((name for name, known in GROUPS.items() if component in known.values()), None)
-        what = (
-            wanted(own).partition(",")[0] if own else "not registered: ldpflow.register makes a class known"
-        )
-        hint = f"{component.__name__} is {what}."
-        hint += f" Give {component.__name__}(...), not the class." * (component is item and own == group)
-    return InputError(group, item, wanted(group), hint)
 
 
 def wanted(group: str) -> str:
@@ -199,18 +186,12 @@ EXAMPLES = {
 
 def python_error(error: InputError) -> InputError:
     """The error about a study, with Python's names for the tables of a study file."""
-    texts = (re.sub(r" \(\[\[\w+]] in a file\)", "", text) for text in (error.allowed, error.hint))
+    texts = (error.allowed, error.hint)
     allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
     if error.field in EXAMPLES and not error.value:
         allowed = wanted(error.field)
     return InputError(error.field, error.value, allowed, hint)
 
-
-OFFERED = (
-    "methods", "load", "from_mapping", "from_toml", "to_toml", "replace", "simulators", "settings", "hash",
-    "plans", "warnings", "left_out",
-)  # fmt: skip
-"""Members that completion offers beside the settings."""
 
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
@@ -323,7 +304,7 @@ class Study:
         further = {"trajectory": trajectory, "monitor": monitor, "collection": collection}
         mapping |= {name: table for name, table in further.items() if table is not None}
         try:
-            self.fill(read_study(plain_values(mapping)))
+            self._fill(read_study(plain_values(mapping)))
         except InputError as error:
             raise python_error(error) if type(error) is InputError else error from None
 
@@ -331,10 +312,6 @@ class Study:
     def methods(self) -> tuple[Entry, ...]:
         """The interval methods, by the name that the constructor has for them."""
         return self.method
-
-    def __dir__(self) -> list[str]:
-        """What an editor offers: settings and the methods of users."""
-        return sorted([*(own.name for own in fields(self)), *OFFERED])
 
     def __repr__(self) -> str:
         """The study as its constructor, without defaults."""
@@ -361,7 +338,7 @@ class Study:
         more = f"{counts}, {self.replicates:,} replicates, seed {self.seed}"
         return f"<p><b>{escape(self.name)}</b>: {more}</p><table><tbody>{''.join(cells)}</tbody></table>"
 
-    def fill(self, values: Mapping[str, Any]) -> None:
+    def _fill(self, values: Mapping[str, Any]) -> None:
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
@@ -383,7 +360,7 @@ class Study:
     @classmethod
     def _of_fields(cls, values: Mapping[str, Any]) -> Study:
         study = cls.__new__(cls)
-        study.fill(values)
+        study._fill(values)
         return study
 
     @classmethod
@@ -542,9 +519,7 @@ class Study:
     def left_out(self) -> list[str]:
         """Sentences on methods, trajectories and replicates of the study that make no rows, and why."""
         simulators = self.simulators()
-        listed = Counter(method for entry in self.method for method in entry.combinations())
-        repeated = dict.fromkeys(method.kind for method, count in listed.items() if count > 1)
-        found = [f"{kind} is listed twice with equal settings, and counts once" for kind in repeated]
+        found = []
         for kind in dict.fromkeys(method.kind for method in self.method_settings):
             methods = [method for method in self.method_settings if method.kind == kind]
             reasons: dict[str, dict[str, None]] = {}
@@ -640,7 +615,8 @@ def load_study(source: str, is_path: bool = False) -> Study:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")
     elif is_path or source.endswith(".toml") or "/" in source:
         if "\0" not in source and not os.path.lexists(source):
-            hint = f"No such file or directory. {nearest_file(source)}".strip()
+            close = closest(Path(source).name, study_files(source))
+            hint = f"No such file or directory. {close}".strip()
             raise InputError("study", source, "a file that can be read", hint)
         if os.path.isdir(source):
             hint = "It is a directory: ldpflow summary and ldpflow report show a run."
@@ -648,7 +624,7 @@ def load_study(source: str, is_path: bool = False) -> Study:
         file, text = Path(source).name, read_text(source, "study")
     else:
         close = closest(source, [*bundled, *study_files(source)])
-        hint = nearest_file(source) if "." in source else close or nearest(source, bundled)
+        hint = close or ("" if "." in source else nearest(source, bundled))
         raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
     stored = is_stored(source)
     if stored:
@@ -680,14 +656,6 @@ def study_files(source: str) -> list[str]:
         return sorted(entry.name for entry in Path(source).parent.iterdir() if entry.name.endswith(".toml"))
     except (OSError, ValueError):
         return []
-
-
-def nearest_file(source: str) -> str:
-    folder, names = Path(source).parent, study_files(source)
-    if found := closest(Path(source).name, names):
-        return found
-    some = ", ".join(names[:MOST_FILES]) + (", ..." if len(names) > MOST_FILES else "")
-    return f"The folder {folder} has {some}." if names else f"The folder {folder} has no .toml file."
 
 
 def faulty_table(group: str, tables: object) -> int:

@@ -1,8 +1,7 @@
-"""``check-plugin`` passes every sound method, and finds those that read the truth."""
+"""``check-plugin`` passes every sound method, and rows of one that reads the truth are refused."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -10,11 +9,10 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS, average
-from ldpflow.components.intervals.variance import asymptotic_variances
 from ldpflow.errors import LdpflowError
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
-from ldpflow.testing.checks import Wrong, checks_of, path_of
+from ldpflow.testing.checks import checks_of, path_of
 
 BUNDLED = [
     kind
@@ -34,8 +32,7 @@ def check_method(method):
 )
 def test_bundled_methods_pass(kind):
     method = INTERVAL_METHODS[kind].model_validate({"t_opt": 500} if kind == "ACS" else {})
-    found = check_method(method)
-    assert found["reads no truth"].startswith("it does" if kind == "oracle" else "intervals depend neither")
+    check_method(method)
 
 
 class Fixed(lf.PathIntervalMethod):
@@ -78,42 +75,23 @@ def test_methods_pass_that_have_times_by_level_or_several_runs_or_do_not_nest():
     for method in (Fixed(), OfRuns()):
         found = check_method(method)
         assert found["times"] == "1 times"
-        assert "need not contain" in found["shapes, limits in order"]
 
 
 class Cheat(Fixed):
     """Around the truth."""
 
     kind: Literal["cheat"] = "cheat"
-    way: str = "truth"
     declared: bool = False
 
     def reads_truth(self):
         return self.declared
 
     def intervals(self, record, n, levels):
-        found = super().intervals(record, n, levels)
-        if self.way == "truth":
-            return self.around(np.zeros_like(found.estimate) + record.truth[:, None], levels)
-        if self.way == "origin":
-            return self.around(np.zeros_like(found.estimate) + record.origin[:, None], levels)
-        if self.way == "problem":
-            truth = np.array(record.source.problem.truth())
-            return self.around(np.zeros_like(found.estimate) + truth[:, None], levels)
-        half = np.sqrt(asymptotic_variances(record.source)[0] / n)
-        return replace(found, lower=found.estimate - half + 0 * found.lower, upper=found.upper + half)
-
-
-@pytest.mark.parametrize("way", ["truth", "origin", "problem", "variance"])
-def test_a_method_that_reads_the_truth_is_found(way):
-    check = checks_of(Cheat())["reads no truth"]
-    with pytest.raises((Wrong, LdpflowError), match=r"let reads_truth\(\) return True"):
-        check(Cheat(way=way))
-    assert check(Cheat(way=way, declared=True)).startswith("it does, and declares it")
+        return self.around(average(record, record.steps(n)) * 0 + record.truth[:, None], levels)
 
 
 def test_rows_of_a_method_that_reads_the_truth_are_refused():
     batch = [Batch(path_of(), 1, 0, 3, (Cell(100, Cheat(declared=d), 0.9),)) for d in (True, False)]
     assert simulate(batch[0]).rows["covered"].to_pylist() == [True] * 3
-    with pytest.raises(LdpflowError, match=r"test_checks_of_methods.py: Cheat: it reads record.truth"):
+    with pytest.raises(LdpflowError, match=r"Cheat: it reads record.truth.*let reads_truth\(\) return True"):
         simulate(batch[1])

@@ -64,7 +64,6 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
     for name in ("arena", "momentum-epochs", "protocols-quartiles", "gdp-trajectories", "tr-steps"):
         assert eval(repr(lf.Study.load(name)), names) == lf.Study.load(name), name
     assert study.methods == study.method and {"methods", "replace", "to_toml", "n"} <= {*dir(study)}
-    assert not {"fill", "with_fields", "simulate"} & {*dir(study)}
     assert all(hasattr(study, name) for name in dir(study))
     page = small()._repr_html_()
     assert "<b>mine</b>" in page and "4 paths, 32 cells, 40 replicates" in page
@@ -73,17 +72,12 @@ def test_a_study_shows_as_its_constructor_and_as_a_table():
 
 
 def test_what_is_no_component_of_its_group_is_named():
-    for given, words in (
-        (lf.RandomizedResponse(epsilon=1.0), "RandomizedResponse is a mechanism."),
-        (lf.Laplace(epsilon=[1.0]), "Laplace is a mechanism."),
-        (lf.Quantile, "Give Quantile(...), not the class."),
-    ):
-        with pytest.raises(lf.InputError, match=r"^problem: .*a problem, as in ldpflow.Quantile") as refused:
+    for given in (lf.RandomizedResponse(epsilon=1.0), lf.Laplace(epsilon=[1.0]), lf.Quantile):
+        with pytest.raises(lf.InputError, match=r"^problem: .*a problem, as in ldpflow.Quantile"):
             small(problem=given)
-        assert refused.value.hint.endswith(words)
-    with pytest.raises(lf.InputError, match="cauchy is 'student_t' with df = 1"):
-        lf.Quantile(law="cauchy")
-    with pytest.raises(lf.InputError, match=r"study is missing; .*`pilot` and `bounds`"):
+    with pytest.raises(
+        lf.InputError, match=r"study is missing; expected one of a study .*`pilot` and `bounds`"
+    ):
         lf.plan()
 
 
@@ -137,7 +131,7 @@ def test_lists_are_axes_and_scalars_are_scalars():
     assert len(small(problem=axes, mechanism=lf.Laplace(epsilon=1.0)).simulators()) == 2
     axes = lf.Quantile(tau=[0.5, 0.9])
     assert repr(axes) == "Quantile(tau=[0.5, 0.9])" and pickle.loads(pickle.dumps(axes)) == axes
-    with pytest.raises(AttributeError, match="no 'tau': lists make axes of a design"):
+    with pytest.raises(AttributeError, match="no attribute 'tau'"):
         axes.tau  # noqa: B018
     assert lf.Quantile(tau=0.9).truth() == lf.Quantile(tau=0.9).truth()
 

@@ -109,7 +109,7 @@ def test_an_array_is_one_vector_and_a_matrix_an_axis():
     [
         ({"methods": []}, "method", ""),
         ({"methods": [3]}, "method", ""),
-        ({"problem": lf.Quantile(law=["normal", "gamma"], shape=[2.0])}, "problem", "for each case"),
+        ({"problem": lf.Quantile(law=["normal", "gamma"], shape=[2.0])}, "problem", "shape must be given"),
         ({"mechanism": []}, "mechanism", ""),
         ({"algorithm": None}, "algorithm", ""),
         ({"algorithm": lf.Thresholds(range=(0.0, 1.0))}, "algorithm", ""),

@@ -44,31 +44,10 @@ def test_bounds_from_counts():
             assert lower_bounds(count, 100, count, 100, claim, 0.99) <= 0.0
 
 
-def response(rng, epsilon, bit, count, flip=1.0):
-    """Randomised response; ``flip`` times its flip probability."""
-    q = flip / (1 + math.exp(epsilon))
-    return np.where(rng.random(count) < q, 1 - bit, bit)[:, None].astype(float)
-
-
 def bound_on(draw, centres, claim, confidence, count):
     """The bound of a mechanism: ``draw(which, count)`` gives outputs on either input."""
     event = choose_event((draw(0, count), draw(1, count)), centres, claim, confidence)
     return lower_bounds(*event.counts(draw(0, count), draw(1, count)), claim, confidence)
-
-
-def test_level():
-    """The bound exceeds the truth of a tight mechanism in at most 10% of 150 audits at 90%.
-
-    Number of failures is at most B(150, .1): 31 or more has probability below 1e-4.
-    """
-    rng = np.random.default_rng(5)
-    claim = Claim("pure", 1.0)
-    centres = (np.array([0.0]), np.array([1.0]))
-    wrong = sum(
-        bound_on(lambda bit, k: response(rng, 1.0, bit, k), centres, claim, 0.9, 500) > 1.0
-        for _ in range(150)
-    )
-    assert stats.binom.sf(30, 150, 0.1) < 1e-4 and wrong <= 30
 
 
 def shifted(rng, law, d, distance):

@@ -208,7 +208,6 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "--method", "SN,TR"], "repeat the flag: --method SN --method TR."),
         (["sweep", "--set", "gama=0.6"], "gama: '0.6' is not allowed"),
         (["sweep", "--set", "0.5,1"], "expected NAME=VALUE or NAME=VALUE,VALUE.\n"),
-        (["list", "BlockBootstrap"], "BlockBootstrap is 'BB'."),
         (["list", "foozle"], "ldpflow list prints all of them."),
     ],
 )

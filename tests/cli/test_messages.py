@@ -110,14 +110,10 @@ def test_the_nearest_study_files_of_the_folder_are_named(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "skew.toml").write_text(study().to_toml())
     (tmp_path / "deep").mkdir()
-    nearest = dict.fromkeys(
-        ("skew.tml", "skew", "./skw.toml", "deep/../skew.tolm"), "Did you mean 'skew.toml'?"
-    )
-    others = {"other.tml": "has skew.toml", "deep/other.toml": "deep has no .toml file"}
-    for name, words in (nearest | others).items():
+    for name in ("skew.tml", "skew", "./skw.toml", "deep/../skew.tolm"):
         assert main(["sweep", name, "--out", "r"]) == 2
         said = capsys.readouterr().err
-        assert words in said and "quickstart" not in said, said
+        assert "Did you mean 'skew.toml'?" in said and "quickstart" not in said, said
     assert main(["sweep", "quikstart", "--out", "r"]) == 2
     assert "Did you mean 'quickstart'?" in capsys.readouterr().err
 
@@ -226,8 +222,3 @@ def test_libraries_without_memory(capsys, error):
 def test_a_mistake_of_ours_keeps_its_traceback():
     with pytest.raises(ZeroDivisionError):
         report_error(ZeroDivisionError("division by zero"))
-
-
-def test_long_words_do_not_fill_the_screen(tmp_path, capsys):
-    assert main(["sweep", "quickstart", "--out", str(tmp_path / ("x/" * 3000)), "--quiet"]) == 2
-    assert len(capsys.readouterr().err) < 800

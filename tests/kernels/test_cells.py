@@ -86,19 +86,6 @@ def test_laws_of_one_quantile_are_laws_of_several(name):
     assert problem.truth() == tuple(problem.data_law().quantile(tau) for tau in problem.taus)
 
 
-@pytest.mark.thorough
-def test_averages_on_a_column_have_the_asymptotic_covariance():
-    """Covariance of 800 averages of 20,000 users. An entry has a standard error of 5% at most."""
-    problem = lf.Quantiles(taus=(0.25, 0.5, 0.8), law="empirical", law_table=LAWS["empirical"].law_table)
-    density = np.diag(problem.curvature())
-    c = 60.0 / (density * 260.0)  # of 60 relaxation times each
-    path = OnePass(problem, lf.Cells(epsilon=3.0), lf.LdpSgd(c=tuple(c), theta0=problem.truth()))
-    averages = path.run(SEED, range(800), path.needs(checkpoints=(20_000,))).prefix_sums[-1] / 20_000
-    expected = oracle.step_covariance(problem.taus, 3.0) / np.outer(density, density)
-    size = np.sqrt(np.outer(np.diag(expected), np.diag(expected)))
-    np.testing.assert_allclose(20_000 * np.cov(averages) / size, expected / size, atol=0.2)
-
-
 def test_covariance_of_a_step_is_that_of_the_reports():
     problem = lf.Quantiles(taus=LEVELS[3])
     path = OnePass(problem, lf.Cells(epsilon=0.3), lf.LdpSgd())

@@ -36,9 +36,6 @@ def test_a_sample_of_gaussian_reports_is_the_librarys(kind, reports, rate, delta
     assert found == pytest.approx(theirs.get_epsilon_for_delta(delta), rel=2e-3, abs=2 * GRID)
 
 
-BITS = list(itertools.product((0, 1), repeat=3))
-
-
 def second_threshold(earlier):
     """What is asked second depends on the first report."""
     return 2 if earlier and earlier[-1][0] == 0 else 1
@@ -60,31 +57,28 @@ def test_a_known_order_breaks_the_amplification():
     assert claimed(3.0, 2 / 3) == pytest.approx(2.619, abs=5e-4)
 
 
-@pytest.mark.parametrize(("epsilon", "reports"), [(3.0, 1), (1.5, 2)])
-def test_a_secret_order_and_a_fixed_number_make_it_exact(epsilon, reports):
-    """Reports of a responder may be linked; the worst people make the formula an equation."""
+SIZES = {m: math.comb(3, m) * (2 / 3) ** m * (1 / 3) ** (3 - m) for m in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("values", "sizes", "epsilon", "options", "expected"),
+    [
+        ((0, 1), {2: 1.0}, 3.0, {}, claimed(3.0, 2 / 3)),
+        # Reports of a responder may be linked.
+        ((0, 1), {2: 1.0}, 1.5, {"reports": 2}, claimed(1.5, 2 / 3, 2)),
+        # Questions may depend on earlier reports.
+        ((0, 1, 2), {2: 1.0}, 3.0, {"threshold": second_threshold}, claimed(3.0, 2 / 3)),
+        # A random number of responders: where all respond, the order hides the sample no more.
+        ((0, 1), SIZES, 3.0, {}, 3.0),
+    ],
+)
+def test_a_secret_order_and_a_fixed_number_make_it_exact(values, sizes, epsilon, options, expected):
+    """The worst people make the formula an equation."""
     worst = max(
-        secret_sample.largest_loss(bits, 0, (0, 1), {2: 1.0}, epsilon, secret_order=True, reports=reports)
-        for bits in BITS
+        secret_sample.largest_loss(list(people), 0, values, sizes, epsilon, secret_order=True, **options)
+        for people in itertools.product(values, repeat=3)
     )
-    assert worst == pytest.approx(claimed(epsilon, 2 / 3, reports), rel=1e-12)
-
-
-def test_questions_that_depend_on_earlier_reports_keep_it():
-    worst = max(
-        secret_sample.largest_loss(
-            list(values), 0, (0, 1, 2), {2: 1.0}, 3.0, secret_order=True, threshold=second_threshold
-        )
-        for values in itertools.product((0, 1, 2), repeat=3)
-    )
-    assert worst == pytest.approx(claimed(3.0, 2 / 3), rel=1e-12)
-
-
-def test_a_random_number_of_responders_breaks_it():
-    """Everybody responds with chance 2/3: where all do, the secret order hides the sample no more."""
-    sizes = {m: math.comb(3, m) * (2 / 3) ** m * (1 / 3) ** (3 - m) for m in range(4)}
-    worst = max(secret_sample.largest_loss(bits, 0, (0, 1), sizes, 3.0, secret_order=True) for bits in BITS)
-    assert worst == pytest.approx(3.0, rel=1e-12)
+    assert worst == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -42,11 +42,6 @@ def drawn(n, p, size=DRAWS, stage=0):
     return out
 
 
-def holm(p_values, alpha=ALPHA):
-    """P-values that Holm's procedure rejects in its first step: none if it rejects none."""
-    return [p for p in p_values if not p > alpha / len(p_values)]
-
-
 def classes(n, p):
     """Upper ends of about 60 classes of counts, each expected at least 20 times, and their law."""
     law = stats.binom(n, p)
@@ -69,8 +64,9 @@ def chi_squared(n, p):
 
 
 def test_binomial_counts_follow_the_exact_law():
+    """Holm: none of the p-values is rejected if the smallest is not."""
     cases = SMALL + LARGE
-    assert holm([chi_squared(n, p) for n, p in cases]) == []
+    assert min(chi_squared(n, p) for n, p in cases) > ALPHA / len(cases)
 
 
 @pytest.mark.parametrize(
@@ -104,32 +100,6 @@ def test_ratio_of_probabilities(n, p):
         found = counts.log_probability(float(k), float(n), mean, rest)
         found -= counts.log_probability(float(mode), float(n), mean, rest)
         assert found == pytest.approx(difference, abs=1e-12 * (1 + abs(difference)))
-
-
-@pytest.mark.parametrize(
-    ("n", "p"), [(20, 0.5), (10**6, 1e-5), (21, 0.48), (60, 0.2), (1000, 0.5), (10**5, 0.1), (10**12, 0.4)]
-)
-def test_the_hat_lies_above_the_law_and_the_squeeze_below_it(n, p):
-    """What makes transformed rejection exact: the accepted share is at most 1, at least the squeeze."""
-    sd = math.sqrt(n * p * (1 - p))
-    b = 1.15 + 2.53 * sd
-    a = -0.0873 + 0.0248 * b + 0.01 * p
-    alpha = (2.83 + 5.1 / b) * sd
-    mean = n * p
-    mode = math.floor(mean + p)
-    most = counts.log_probability(float(mode), float(n), mean, 0.0)
-    # Dense near the ends, where the hat is steep.
-    side = np.concatenate([np.geomspace(1e-6, 0.07, 2000), np.linspace(0.07, 0.5, 4000)])
-    for sign, s in itertools.product((-1, 1), side):
-        k = mode + math.floor((2 * a / s + b) * sign * (0.5 - s) + (mean - mode) + 0.5)
-        if not 0 <= k <= n:
-            assert s < 0.07
-            continue
-        ratio = math.exp(counts.log_probability(float(k), float(n), mean, 0.0) - most)
-        accepted = ratio * (a / (s * s) + b) / alpha
-        assert accepted <= 1.0
-        if s >= 0.07:
-            assert accepted >= 0.92 - 4.2 / b
 
 
 def test_factorials():

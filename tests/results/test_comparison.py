@@ -116,7 +116,6 @@ def test_by_one_setting_and_with_a_baseline(run, by, baseline, count, vs):
         ("epsilno", None, "by: .* Did you mean 'epsilon'"),
         ("method", "BM", "baseline"),
         ("method", "bb", "baseline: .* Did you mean 'BB'"),
-        ("method", "block bootstrap", "baseline: .* BlockBootstrap is 'BB'"),
         ("method", 3, "baseline: 3"),
         ("epsilon", "x", "baseline"),
     ],

@@ -42,11 +42,6 @@ def test_replicates_that_are_left_over_are_named():
     assert Study.from_mapping(changed()).left_out() == []
 
 
-def test_a_method_that_is_listed_twice_is_named():
-    study = Study.from_mapping(changed(method=[{"kind": "SN"}, {"kind": "BM"}, {"kind": "SN"}]))
-    assert study.left_out() == ["SN is listed twice with equal settings, and counts once"]
-
-
 def test_every_way_to_a_run_says_it(ldpflow, tmp_path):  # noqa: F811
     methods = [lf.SelfNormalization(), {"kind": "PB"}]
     study = small(methods=methods, replicates=4)

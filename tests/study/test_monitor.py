@@ -84,7 +84,7 @@ def test_what_a_study_says_of_its_looks():
     ("mapping", "message"),
     [
         (changed(first_n=2000), "at most 1,000"),
-        (changed(first=100), "first_n, target_length or target_n"),
+        (changed(first=100), "one of first_n, target_length, target_n"),
         (changed(target_length=0.1, target_n=500), "one target"),
         (changed(target_length=-1), "number > 0"),
         (STUDY | {"monitor": 5}, r"a table \[monitor\]"),

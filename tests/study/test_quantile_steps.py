@@ -67,14 +67,6 @@ def test_refused(settings, said):
     assert len(str(caught.value)) < 300
 
 
-def test_other_problems_have_none():
-    with pytest.raises(InputError, match="c has 3 values, one for each of as many quantiles"):
-        lf.Study(
-            problem=lf.QuantileRegression(), mechanism=lf.Laplace(epsilon=1.0),
-            algorithm=lf.LdpSgd(c=(1.0, 2.0, 1.0)), n=[400], methods=lf.BatchMeans(),
-        ).simulators()  # fmt: skip
-
-
 def test_relaxation_times_and_units_follow_the_coordinate():
     once, twice = (study(c=[[1.0, 1.0, f]], theta0=[[-1.0, 0.0, 1.0]]).simulators()[0] for f in (1.0, 2.0))
     method = lf.TranscriptRegression(degree=1)

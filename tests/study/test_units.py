@@ -75,17 +75,15 @@ def test_several_units_are_an_axis_but_no_path_comes_twice():
         (4.0, {}, "problem.units"),
         ({"scale": 1e-100}, {"algorithm": {"kind": "ldp_sgd", "c": 1e-300}}, "algorithm.c"),
         ({"scale": 2.0}, {"problem": {"kind": "linear_regression"}}, "problem.units"),
+        # Protocols have no steps.
+        (
+            {"scale": 2.0},
+            {"protocol": {"kind": "rounds", "epsilon": 1.0, "range": [0.0, 9.0]}},
+            "problem.units",
+        ),
     ],
 )
 def test_refused(units, tables, field):
     with pytest.raises(lf.InputError) as caught:
         study(units, **tables)
     assert caught.value.field == field
-
-
-def test_protocols_have_no_steps():
-    design = {key: value for key, value in PLAIN.items() if key not in ("mechanism", "algorithm")}
-    design["problem"] = {"kind": "quantile", "units": {"scale": 2.0}}
-    protocol = {"kind": "thresholds", "epsilon": 1.0, "range": [0.0, 9.0]}
-    with pytest.raises(lf.InputError, match=r"problem\.units"):
-        Study.from_mapping(design | {"protocol": protocol, "method": {"kind": "inversion"}})

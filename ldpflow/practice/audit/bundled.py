@@ -67,11 +67,11 @@ def extreme_pairs(clouds: list[Floats], seed: int) -> list[tuple[Floats, Floats]
         along = [gradients @ direction for direction in directions]
         places = {(int(np.argmax(values)), int(np.argmin(values))) for values in along}
         pairs += [(gradients[a], gradients[b]) for a, b in sorted(places)]
-    chosen: list[tuple[Floats, Floats]] = []
+    chosen: dict[int, tuple[Floats, Floats]] = {}
     for order in (1, 2):
         ranked = sorted(pairs, key=lambda pair: -float(np.linalg.norm(pair[0] - pair[1], ord=order)))
-        chosen += [pair for pair in ranked[:2] if not any(pair is known for known in chosen)]
-    return chosen
+        chosen |= {id(pair): pair for pair in ranked[:2]}
+    return list(chosen.values())
 
 
 def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[Floats, Floats, Any]]:

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -42,14 +42,6 @@ def amplify(epsilon: float, rate: float) -> float:
     if epsilon > 700:  # log(r e^epsilon), without overflow
         return epsilon + math.log(rate)
     return math.log1p(rate * math.expm1(epsilon))
-
-
-def sampled_epsilon(epsilon_at: Callable[[float], float | None], delta: float, rate: float) -> float | None:
-    """Epsilon at delta for one of N people. ``epsilon_at``: epsilon of the sample, None if none is proved."""
-    if delta >= rate:  # a record is in the sample with probability rate only
-        return 0.0
-    epsilon = epsilon_at(delta / rate)
-    return None if epsilon is None else amplify(epsilon, rate)
 
 
 LEVEL = 0.05  # of a test
@@ -233,7 +225,7 @@ def privacy_page(
         if design.response_rate < 1:
             found.append(sampled_release(name, statement, design, bool(uneven)))
         if design.shuffled:
-            found += shuffled_releases(statement, design, local, bool(uneven))
+            found.append(shuffled_release(statement, design, local, bool(uneven)))
     notion, unit = statement.notion, statement.unit
     return PrivacyPage(name, dict(settings), notion, unit, local, design, tuple(found), tuple(collected))
 
@@ -310,13 +302,15 @@ def sampled_release(
     if uneven or not design.secret_sample:
         return line(unproved=UNEVEN if uneven else NO_SECRET_SAMPLE)
 
-    def at(delta: float) -> dict[str, Any]:
-        return notions(name, statement, design.reports * statement.reports, delta)
+    def epsilon(notion: str, delta: float) -> float | None:
+        found = notions(name, statement, design.reports * statement.reports, delta).get(notion)
+        return None if found is None else amplify(found, rate)
 
-    pure = at(design.delta).get("epsilon")
-    pair = sampled_epsilon(lambda delta: at(delta)["epsilon_at_delta"], design.delta, rate)
+    # A record is in the sample with probability rate only.
+    hidden = design.delta >= rate
+    pair = 0.0 if hidden else epsilon("epsilon_at_delta", design.delta / rate)
     return line(
-        None if pure is None else amplify(pure, rate),
+        epsilon("epsilon", design.delta),
         pair,
         conditions=SECRET_SAMPLE,
         sources=(BALLE,),
@@ -333,23 +327,23 @@ SECRET_ORDER = (
 )
 
 
-def shuffled_releases(
+def shuffled_release(
     statement: PrivacyStatement, design: CollectionDesign, local: bool, uneven: bool
-) -> list[Guarantee]:
-    """Guarantees of a responder, and of one of the invited."""
-    n, reason = design.users or 0, ""
+) -> Guarantee:
+    n, reason, central = design.users or 0, "", None
     if not local:
         reason = "shuffling amplifies local guarantees; this one is central already"
     elif design.reports * statement.reports > 1:
         reason = "the theorem is for one report a user"
     elif uneven:
         reason = UNEVEN
-    central = None if reason else shuffled_epsilon(statement, n, design.delta)
+    else:
+        central = shuffled_epsilon(statement, n, design.delta)
     if central is None and not reason:
         largest = largest_local_epsilon(n, design.delta / 2)
         limit = f"no epsilon of one report up to {largest:.4g}, the theorem's limit with {n:,} users"
         reason = f"{limit}, gives this delta" if largest > 0 else f"the theorem says nothing for {n:,} users"
-    first = Guarantee(
+    return Guarantee(
         "shuffled",
         f"all reports of {n:,} users, shuffled",
         "anyone who sees what the shuffler gives out",
@@ -359,19 +353,3 @@ def shuffled_releases(
         sources=("Feldman, McMillan and Talwar 2021, Theorem 3.8",),
         unproved=reason,
     )
-    rate = design.response_rate
-    amplified = None
-    if central is not None and design.secret_sample:
-        amplified = sampled_epsilon(partial(shuffled_epsilon, statement, n), design.delta, rate)
-    if amplified is None:
-        return [first]
-    second = replace(
-        first,
-        scope="shuffled_sampled",
-        release=f"the same, about one of the invited of whom {rate:g} respond",
-        against="anyone who sees what the shuffler gives out and does not know who responded",
-        epsilon_at_delta=amplified,
-        conditions=(*SECRET_ORDER, *SECRET_SAMPLE),
-        sources=(*first.sources, BALLE),
-    )
-    return [first, second]
