@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.errors import InputError
-from ldpflow.settings import Axes, Settings, allowed, closest, input_error, nearest, read_values, written_doc
+from ldpflow.settings import Axes, Settings, allowed, closest, input_error, nearest, read_values
 from ldpflow.simulators.families import PARTS
 
 
@@ -181,14 +180,6 @@ def unknown_kind(group: str, kind: object) -> InputError:
     own = "One of your own needs its file: `plugin`, or [plugins] in the study."
     hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
-
-
-def full_name(group: str, kind: str) -> str:
-    """Words of the name of a bundled class (``block bootstrap``), or a docstring's first line."""
-    component = GROUPS[group][kind]
-    if not component.__module__.startswith("ldpflow.") and (doc := written_doc(component)):
-        return doc.partition("\n")[0].rstrip(".")
-    return re.sub(r"\B(?=[A-Z])", " ", component.__name__).lower()
 
 
 def are_texts(values: Iterable[object]) -> bool:
