@@ -173,7 +173,7 @@ def test_places_that_are_no_files(tmp_path):
     ("name", "content", "words"),
     [
         ("rows.parquet", None, "row groups of at most 1,000 bytes"),
-        ("header.csv", "theta,report," + "a" * 1000 + "\n", "lines of at most 1,000 bytes"),
+        ("header.csv", "theta,report," + "a" * 1000 + "\n", "a header of at most 1,000 bytes"),
         ("line.csv", "theta,report\n1,1\n1,1" + "\0" * 3000, "lines of at most 1,000 bytes"),
     ],
 )

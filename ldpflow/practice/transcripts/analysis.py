@@ -272,7 +272,7 @@ class CountsReader(ReportReader):
 
     def analysis(self) -> Analysis:
         collection, protocol = self.collection, self.protocol
-        asked = collection.methods or self.defaults
+        asked: Sequence[Any] = collection.methods or self.defaults
         for method in asked:
             if not isinstance(method, type(self.defaults[0])):
                 allowed = str(self.defaults[0].kind)

@@ -8,6 +8,7 @@ format reads at once. Only regular files are read, and opening never blocks.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import math
 import os
@@ -365,24 +366,30 @@ class Transcript:
         return self.error("a Parquet file", " ".join(str(error).split()))
 
     @cached_property
-    def csv_names(self) -> list[str]:
-        from pyarrow.csv import ParseOptions, ReadOptions, open_csv
+    def header(self) -> bytes:
+        with self.open() as file:
+            (line,) = file.read(LARGEST_LINE + 1).splitlines(keepends=True)[:1] or [b""]
+        if len(line) > LARGEST_LINE:
+            raise self.error(f"a CSV file with a header of at most {LARGEST_LINE:,} bytes")
+        return line
 
-        # Whatever follows the header.
-        parsing = ParseOptions(invalid_row_handler=lambda row: "skip")
+    @cached_property
+    def csv_names(self) -> list[str]:
+        line = decode_text(self.header, "file", self.place, "a CSV file").rstrip("\r\n")
         try:
-            reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE)
-            names = open_csv(self.for_arrow(), reading, parsing).schema.names
-        except UnicodeDecodeError:
-            raise self.error("a CSV file in UTF-8") from None
-        except pa.ArrowInvalid as error:
-            raise self.csv_error(str(error)) from None
+            names = next(csv.reader([line], strict=True), [])
+        except csv.Error as error:
+            raise self.error("a CSV file with a header", f"In its first line: {error}.") from None
+        if not names:
+            raise self.error("a CSV file with a header")
         return [name.strip() for name in names]
 
     def csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
         """Batches of some columns, up to a line with the wrong number of values, or one that is no number."""
         from pyarrow.csv import ConvertOptions, ReadOptions, open_csv
 
+        if os.path.getsize(self.place) == len(self.header):
+            return
         conversion = ConvertOptions(
             column_types={name: pa.binary() if name in self.texts else pa.float64() for name in columns},
             include_columns=columns,
@@ -390,24 +397,22 @@ class Transcript:
             strings_can_be_null=True,
         )
         # Without threads an error of Arrow names the row.
-        reading = ReadOptions(
-            use_threads=False, block_size=LARGEST_LINE, column_names=self.csv_names, skip_rows=1
-        )
+        reading = ReadOptions(use_threads=False, block_size=LARGEST_LINE, column_names=self.csv_names)
         try:
-            yield from open_csv(self.for_arrow(), reading, convert_options=conversion)
+            with self.for_arrow() as file:
+                file.seek(len(self.header))
+                yield from open_csv(file, reading, convert_options=conversion)
         except pa.ArrowInvalid as error:
             raise self.csv_error(str(error)) from None
 
     def csv_error(self, reason: str) -> InputError:
-        """The error of a row for one that Arrow names, or of the file. Arrow counts the header as a row."""
+        """The error of a row for one that Arrow names, or of the file."""
         if bad := re.match(r"In CSV column #(\d+): Row #(\d+): .*: invalid value '(.*)'", reason, re.DOTALL):
-            return RowError(int(bad[2]) - 1, self.csv_names[int(bad[1])], bad[3], "a number")
+            return RowError(int(bad[2]), self.csv_names[int(bad[1])], bad[3], "a number")
         if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", reason):
             row, expected, found = map(int, ragged.groups())
-            return RowError(
-                row - 1, "number of values", found, f"{expected}, one for each name of the header"
-            )
-        allowed = f"a CSV file with a header, and lines of at most {LARGEST_LINE:,} bytes"
+            return RowError(row, "number of values", found, f"{expected}, one for each name of the header")
+        allowed = f"a CSV file with lines of at most {LARGEST_LINE:,} bytes"
         return self.error(allowed, f"{' '.join(reason.split())[:300]}.")
 
 
