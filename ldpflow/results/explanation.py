@@ -51,7 +51,6 @@ def explain(
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
     paths = stored_paths(store.replicates, damaged=damaged)
-    vectors = {row["path"] for row in rows if row["coordinate"] > 0}
     wanted = {
         cell_identity(row, group_keys(summary.schema)): (at, row, arrival)
         for at, (row, arrival) in enumerate(zip(rows, predicted_biases(rows, paths), strict=True))
@@ -69,7 +68,7 @@ def explain(
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
                 "" if arrival is None else arrival.sentence(coverage.leading()[0] != "none"),
-                *cautions(row, columns, row["path"] in vectors),
+                *cautions(row, columns),
                 failures(row),
                 no_oracle(paths[row["path"]]) if no_length else "",
                 extremes(row),
@@ -156,13 +155,13 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
     return tuple(sorted((name, row[name]) for name in names if row.get(name) is not None))
 
 
-def cautions(row: Mapping[str, Any], columns: Iterable[Column], vector: bool = False) -> list[str]:
+def cautions(row: Mapping[str, Any], declared: Iterable[Column]) -> list[str]:
     """Warnings from the diagnostics of a method's intervals, with advice.
 
-    ``columns`` are those declared in the summary, for a method that is not installed.
+    ``declared`` are those of the summary, for a method that is not installed.
     """
     method = INTERVAL_METHODS.get(row["method"])
-    return declared_cautions(columns, row) if method is None else method.cautions(row, vector)
+    return declared_cautions(declared if method is None else method.diagnostics, row)
 
 
 def failures(row: Mapping[str, Any]) -> str:

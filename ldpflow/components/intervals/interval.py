@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isnan
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PrivateAttr, model_validator
 
-from ldpflow.columns import Column, cautions
+from ldpflow.columns import Column
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals.record import Array, PathRecord, PathSource, Record
 from ldpflow.components.problems import Problem
@@ -108,11 +108,6 @@ class IntervalMethod(Settings):
     def columns(cls) -> tuple[Column, ...]:
         """Columns of the method's rows: settings and diagnostics."""
         return (*cls.setting_columns(), *cls.diagnostics)
-
-    @classmethod
-    def cautions(cls, row: Mapping[str, Any], vector: bool = False) -> list[str]:
-        """Warnings from the diagnostics of a summary row. ``vector``: theta has several coordinates."""
-        return cautions(cls.diagnostics, row)
 
     @classmethod
     def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, Any]:
