@@ -32,6 +32,7 @@ def cell(**columns):
     """A row of a summary: paper-table1's BB at n = 1e6 unless said otherwise."""
     return {
         "path": "p0123456789abcdef", "problem": "quantile", "tau": 0.5, "law": "normal",
+        "location": 0.0, "scale": 1.0, "theta0": 0.0, "sampling": "data",
         "mechanism": "randomized_response", "epsilon": 1.0, "delta": None, "privacy_notion": "eps-LDP",
         "algorithm": "ldp_sgd", "gamma": 0.51, "c": 1.0,
         "n": 10**6, "method": "BB", "beta": 0.75, "B": 500, "M": None, "multiplier": "uniform", "level": 0.9,

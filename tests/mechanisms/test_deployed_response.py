@@ -9,9 +9,9 @@ from scipy import stats
 import ldpflow as lf
 from ldpflow.components.mechanisms.deployed_response import randomise_probability
 from ldpflow.results.protocol_curves import bit_variance, level_with_dropout, level_with_liars
+from ldpflow.results.published import holm
 from ldpflow.simulators.one_pass import OnePass
 from tests.kernels import uncompiled
-from tests.random.test_counts import holm
 from tests.studies import changed
 
 SEED = 11
@@ -67,7 +67,7 @@ def test_the_law_of_a_report_by_users(answers, push):
         counts = np.array([(np.round(literal, 10) == number).sum() for number in numbers])
         chances = np.array([(np.round(drawn, 10) == number).mean() for number in numbers])
         p_values.append(stats.chisquare(counts, chances / chances.sum() * len(literal)).pvalue)
-    assert holm(p_values) == []
+    assert min(holm(p_values)) > 0.01
 
 
 def test_several_answers_cost_about_as_many_times():

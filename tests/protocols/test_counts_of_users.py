@@ -12,9 +12,9 @@ from scipy import stats
 from ldpflow.components.problems.laws import Component, Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.components.protocols.collections import edge_cdf, run_one_shot
+from ldpflow.results.published import holm
 from tests.oracles import protocols as oracle
 from tests.protocols.running import ONE_SHOT, keys, spread_of
-from tests.random.test_counts import holm
 
 REPLICATES = 20_000
 
@@ -80,7 +80,7 @@ def test_mean_and_covariance_are_those_of_simulated_users(name, epsilon, answers
     assert (run.received == 40).all()
     simulated = by_user(name, cdf, 20_000, 40, epsilon, answers)
     (a, a_error), (b, b_error) = moments(run.values), moments(simulated)
-    assert holm(2 * stats.norm.sf(np.abs(a - b) / np.hypot(a_error, b_error))) == []
+    assert min(holm(2 * stats.norm.sf(np.abs(a - b) / np.hypot(a_error, b_error)))) > 0.01
 
 
 @pytest.mark.parametrize(("n", "epsilon", "answers"), [(10**12, 4.0, 1), (10**7, 3.0, 5)])
@@ -93,9 +93,9 @@ def test_unbiased_with_the_stated_variance_at_any_n(name, n, epsilon, answers):
     values = run_one_shot(protocol, law, 0.5, n, keys(f"moments {name} {answers}", REPLICATES)).values
     variance = np.array([spread_of(protocol, cdf, cdf[m])[m - 1] for m in range(1, k)]) / n
     z = (values.mean(axis=0) - cdf[1:-1]) / np.sqrt(variance / REPLICATES)
-    assert holm(2 * stats.norm.sf(np.abs(z))) == []
+    assert min(holm(2 * stats.norm.sf(np.abs(z)))) > 0.01
     ratio = values.var(axis=0) / variance
-    assert holm(2 * stats.norm.sf(np.abs(ratio - 1) / np.sqrt(2 / REPLICATES))) == []
+    assert min(holm(2 * stats.norm.sf(np.abs(ratio - 1) / np.sqrt(2 / REPLICATES)))) > 0.01
 
 
 @pytest.mark.parametrize("name", ["thresholds", "hrr", "haar", "tree"])

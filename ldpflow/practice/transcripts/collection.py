@@ -320,7 +320,7 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
     if budget is not None and budget not in table:
         raise InputError(f"mechanism.{budget}", None, "the budget of one report")
-    if getattr(mechanism, "varies", bool)():
+    if any(getattr(mechanism, name, None) is not None for name in ("mu_min", "budgets")):
         raise InputError("mechanism", dict(table), "one budget for all users")
     problems = {"randomized_response": ("quantile",), "cells": ("quantile", "quantiles")}
     if mechanism.replaces_data() or problem not in problems.get(mechanism.kind, (problem,)):
