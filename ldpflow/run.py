@@ -74,6 +74,9 @@ def nearest_run(place: Path) -> str:
     """Hint with the runs inside a place that is no run, or with the nearest name."""
     if inside := runs_in(place):
         return f"The runs in it: {', '.join(inside[:MOST_RUNS])}."
+    for parent in place.parents:
+        if str(parent) in runs_in(parent.parent):
+            return f"Did you mean '{parent}'?"
     return closest(place, [*runs_in(place.parent), *runs_in(Path("runs"))])
 
 

@@ -176,6 +176,8 @@ def report_error(error: Exception) -> int:
         raise error
     if error.errno == errno.ENOSPC and error.filename is None:
         return drop_output(error, 2)  # files are named, and the store has an error of its own
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        return print_error("the current directory is gone: change to another one", 2)
     return print_error(f"the system refused: {error}", 2)
 
 

@@ -62,6 +62,9 @@ def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
     status = table["status"].to_numpy(zero_copy_only=False)
     yield f"a status is none of {', '.join(STATUSES[kind])}", ~np.isin(status, STATUSES[kind])
     if kind is TRAJECTORY_ROWS:
+        for name in table.column_names:
+            if name.endswith(("_sq", "_norm")):
+                yield f"{name} is negative", values(table[name]) < 0
         return
     done, ok = np.isin(status, FINISHED), status == "ok"
     lower, upper, truth, length = (values(table[n]) for n in ("lower", "upper", "truth", "length"))

@@ -56,8 +56,13 @@ def check(out: str, probe: str | None = None, study: str = "study.toml") -> None
         with store.named_errors(), RunLock(store, "ldpflow submit"):
             usable_parts(store, chosen)
     except StorageError as failure:
-        hint = f"On {socket.gethostname()}: {failure.reason}{ROLE * ('://' in out)}"
+        hint = f"On {socket.gethostname()}: {failure.reason}.{ROLE * ('://' in out)}"
         raise InputError("out", out, "a place that the head of the cluster can use now", hint) from failure
+    except InputError as failure:
+        if "://" not in out or failure.field != "out" or "no other sweep" in failure.allowed:
+            raise
+        hint = f"On {socket.gethostname()}: {failure.hint.rstrip('.')}.{ROLE}"
+        raise InputError("out", out, failure.allowed, hint) from failure
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -103,7 +108,7 @@ ANSWER_BYTES = 2**26
 NOISY = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 HEAD = "the head of a Ray cluster"
 ROLE = (
-    ". Give the machines a role that may use it (cluster.yaml says where), or start Ray with credentials in "
+    " Give the machines a role that may use it (cluster.yaml says where), or start Ray with credentials in "
     "its environment; those of the machine that submits are not sent."
 )
 TUNNEL = (

@@ -402,7 +402,7 @@ def executor_for(
 ) -> ThreadExecutor | RayExecutor:
     """The executor that a user asked for, or the one that suits the expected CPU time.
 
-    ``growth``: expected replicates, divided by those of the first round.
+    ``growth``: expected replicates, divided by those of the first round. A run that goes on may need less.
     """
     engine, address = options.engine, options.address
     cores = cores_of(engine, options.num_cpus)

@@ -370,8 +370,15 @@ def resize(chart: Any, width: float | str | None = None, height: float | str | N
             continue
         most = 1 if name == "height" or wrapped is alt.Undefined else int(wrapped)
         if not fit(chart, panel, name, wanted, most):
-            allowed = f"more, so that each of its panels has {LEAST[name] / UNITS['mm']:.0f} mm"
-            hint = f"It is {wanted / UNITS['mm']:.1f} mm. Other `rows` and `cols`, or a condition, need less."
+            limit, unit = LEAST[name], UNITS["mm"]
+            panel[name] = limit
+            tenths = math.ceil(10 * max(drawn_size(chart)[name], wanted) / unit)
+            while not fit(chart, panel, name, tenths / 10 * unit, most):
+                tenths += 1 + tenths // 100
+            allowed = f"at least {tenths / 10:.1f}mm, so that each of its panels has {limit / unit:.0f} mm"
+            hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less."
+            if not str(given).strip()[-1].isalpha():
+                hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
             raise InputError(name, given, allowed, hint)
         if name == "width" and fit_texts(chart, panel):
             fit(chart, panel, name, wanted, most)

@@ -174,7 +174,7 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         rows = [row | {"series": line(row).partition(", ")[2] if one else line(row)} for row in rows]
     elif name == "bias":
         rows = one_per_estimate(rows, x)
-    if renamed := own or name in ("protocols", "bias"):
+    if renamed := own or name == "protocols":
         rank_series(rows, results.method_settings)
     varying = [*results.varying(without=(x,)), "series"]
     placed = (*asked.rows, *asked.cols)
@@ -201,6 +201,8 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
+    drawn = {results.label(row): row["series"] for row in rows}  # bias has a name for several
+    known = [(drawn.get(series, series), method) for series, method in results.series.items()]
     axis = what.axis.replace("unit of θ", results.unit)
     if name == "coverage" and any(point["failures"] for point in points):
         axis += ", failures as misses"
@@ -209,7 +211,7 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         results.names[x].axis,
         axis.format(results.baseline),
         list(families.items()),
-        known=[] if renamed or colour != ["series"] else [*results.series.items()],
+        known=[] if renamed or colour != ["series"] else known,
         log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked or len({point["x"] for point in points}) == 1,
@@ -254,9 +256,13 @@ def one_per_estimate(rows: Sequence[Row], x: str) -> list[Row]:
     shared: dict[tuple[Any, ...], list[str]] = {}
     for series, found in cells.items():
         shared.setdefault(tuple(sorted(found)), []).append(series)
+    methods = {row["series"]: row["method"] for row in rows}
     words = {
-        same[0]: "; ".join(same) if len(same) < len(cells) else "all methods" for same in shared.values()
+        same[0]: ", ".join(dict.fromkeys(methods[series] for series in same)) if len(same) > 1 else same[0]
+        for same in shared.values()
     }
+    if len(words) == 1 < len(cells):
+        words = dict.fromkeys(words, "average (all methods)")
     return [row | {"series": words[row["series"]]} for row in rows if row["series"] in words]
 
 
@@ -454,7 +460,7 @@ def at_end(results: Results, x: str, name: str, asked: Asked) -> Any:
     end = ENDS[name]
     rows = end_rows(results, end.statistics)
     if not rows:
-        raise InputError("figure", name, f"a run with [trajectory] that has {', '.join(end.statistics)}")
+        raise InputError("figure", name, f"a run with [trajectory] that has {' or '.join(end.statistics)}")
     # The horizon is n itself.
     names = ["n", *(factor for factor in results.path_varying if factor != "horizon")]
     names = [factor for factor in names if len({repr(row.get(factor)) for row in rows}) > 1]

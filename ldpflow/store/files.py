@@ -75,7 +75,7 @@ def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
     try:
         filesystem, base = fs.FileSystem.from_uri(address)
     except (pa.ArrowException, ValueError, OSError) as error:
-        raise InputError("out", root, PLACES, str(error)) from error
+        raise InputError("out", root, PLACES, str(error).partition("\n")[0]) from error
     if not base:
         raise InputError("out", root, "an address with a bucket", "s3://bucket/run")
     return filesystem, base

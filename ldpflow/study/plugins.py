@@ -283,6 +283,9 @@ def import_error(where: str, error: BaseException) -> BaseException:
     line = f" in line {lines[-1]}" if lines else ""
     says = str(error).partition("\n")[0]
     reason = f"{type(error).__name__}{line}: {says}"
+    if "non-annotated" in says:
+        says = says.partition(". ")[0]
+        reason = f'{says}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
     return InputError("plugins", where, "a file ending in .py, or a module, that can be imported", reason)
 
 

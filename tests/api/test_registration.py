@@ -125,7 +125,7 @@ def test_a_kernel_function_with_other_parameters_is_refused_before_it_is_compile
         ("pass", "nothing_there.py' is not allowed.*@lf.register"),
         (
             "kind = 'mine'",
-            "in line 4: Field 'kind' defined on a base class was overridden by a non-annotated attribute",
+            r"non-annotated attribute in line 4. A setting needs its type, as in kind: Literal\[",
         ),
         ("size: type(lf) = 3", "Error in line 4: Unable to generate pydantic-core schema for <class"),
     ],

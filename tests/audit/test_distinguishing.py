@@ -1,4 +1,4 @@
-"""Lower bounds by distinguishing tests: limits against scipy, level, and power on known mechanisms."""
+"""Lower bounds by distinguishing tests: limits against scipy, and power on known mechanisms."""
 
 from __future__ import annotations
 

@@ -201,9 +201,10 @@ def test_a_place_that_holds_another_study_or_is_in_use(tmp_path, study):
             check(str(tmp_path / "other"), None, str(study))
 
 
-def test_a_store_without_credentials(study, monkeypatch):
+@pytest.mark.parametrize("error", [OSError("AWS Error ACCESS_DENIED"), PermissionError(13, "ACCESS_DENIED")])
+def test_a_store_without_credentials(study, monkeypatch, error):
     denying = Mock(type_name="s3")
-    denying.open_input_file.side_effect = OSError("AWS Error ACCESS_DENIED")
+    denying.open_input_file.side_effect = error
     monkeypatch.setattr("ldpflow.store.files.open_filesystem", lambda root: (denying, "bucket/run"))
     with pytest.raises(InputError, match="ACCESS_DENIED. Give the machines a role"):
         check("s3://bucket/run", None, str(study))

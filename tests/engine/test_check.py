@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from ldpflow.documents import SUM_OF_TEXT
@@ -17,6 +18,7 @@ from ldpflow.errors import InputError
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.faults.study import rewrite, study
+from tests.studies import changed
 
 
 @pytest.fixture(scope="module")
@@ -153,6 +155,22 @@ def test_a_run_whose_data_file_has_moved_is_checked(tmp_path, problem):
     data[100] ^= 1
     part.write_bytes(bytes(data))
     assert any("checksum" in what for what in findings(tmp_path / "run"))
+
+
+def test_a_negative_square_in_a_trajectory_is_found(tmp_path):
+    quadratic = changed(
+        problem={"kind": "quadratic"}, mechanism={"kind": "gaussian", "mu": 1.0}, replicates=4,
+        grid={"n": 300}, trajectory={"first": 1, "points": 2}, method=[{"kind": "BM"}],
+    )  # fmt: skip
+    run_study(Study.from_mapping(quadratic), tmp_path / "run", engine="serial")
+
+    def negate(table, meta):
+        at = table.column_names.index("last_sq")
+        return table.set_column(at, table.schema.field(at), pc.negate(table["last_sq"]))
+
+    for part in (tmp_path / "run" / "trajectories").rglob("*.parquet"):
+        rewrite(part, negate)
+    assert any("last_sq is negative" in what for what in findings(tmp_path / "run"))
 
 
 def resettle(run: Path, **changes: object) -> None:

@@ -287,10 +287,10 @@ GIVEN = {
         ("study", {}),
         ("study", GIVEN["pilot"] | {"bounds": (0, 1)}),
         ("study", GIVEN["quickstart"] | {"bounds": (0, 1)}),
-        ("problem", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
+        ("edges", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
         ("problem.transform", GIVEN["pilot"] | {"transform": "exp"}),
         ("problem.missing", GIVEN["pilot"] | {"pilot": {"a": np.arange(200.0)}, "missing": "keep"}),
-        ("problem.edges", GIVEN["pilot"] | {"edges": ()}),
+        ("edges", GIVEN["pilot"] | {"edges": ()}),
         *(
             (name, GIVEN[kind] | {name: value})
             for kind, names in REFUSED.items()

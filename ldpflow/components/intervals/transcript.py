@@ -108,7 +108,8 @@ CHECKS = (
             "poor_fit",
             "share of finished rows with abs(lack_of_fit) > 2.576; .01 where the degree suffices",
             beyond=2.576,
-            caution="the degree does not suffice (significant at 1%; take a higher degree or smaller steps)",
+            caution="the degree does not suffice (significant at 1%; take degree = 3, which needs 45 "
+            "relaxation times, or smaller steps)",
         ),
     ),
     check(

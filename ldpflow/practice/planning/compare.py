@@ -488,6 +488,8 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
                 text = f"bins of {width:.3g} cannot give {half_width:g}, whatever n and epsilon"
         cautions.append(text)
         return
+    if budget is None:
+        cautions.append(f"no epsilon is known at which {row['n']:,} users reach {half_width:g}")
     found = forecast.simulate(needed, epsilon, min(replicates, CHECKING), seed + 2)
     if found is None:
         cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")

@@ -222,7 +222,8 @@ class Plan:
             rows = [row for row in rows if row.get("protocol") == protocol]
         if not rows:
             allowed = f"one of {', '.join(names)}" if names else "nothing without `compare`"
-            raise InputError("protocol", protocol, allowed)
+            hint = "No design is recommended." if protocol is None else ""
+            raise InputError("protocol", protocol, allowed, hint)
         if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
             raise InputError("output", str(file), "nothing but with one epsilon, n and level")
         found: dict[str, str] = {}

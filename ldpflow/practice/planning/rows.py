@@ -298,6 +298,8 @@ def sentences(row: PlanRow) -> list[str]:
         ]
     if arrival is None or row.verdict is None:
         return []
+    if row.level != 0.9:
+        head += f", level {row.level:g}"
     found, verdict = [], f"{head}: {row.verdict.replace('_', ' ')} for an average: {arrival.describe()}."
     if case is None:  # a vector, whose slowest direction decides
         remedy = "Take a larger n, larger steps (c), or a start nearer to theta*."
@@ -306,7 +308,7 @@ def sentences(row: PlanRow) -> list[str]:
     if row.verdict != "arrived":
         if row.worst is not None:
             covered = f"{row.worst.coverage(row.level):.2f}"
-            verdict += f" Under {row.source.judged_by} an interval around it would cover {covered}."
+            verdict += f" The verdict is that of {row.source.judged_by}: an interval would cover {covered}."
         found.append(f"{verdict} {advice(row, case)}")
     worst_law = row.source.worst_law(case)
     if worst_law is not None:
@@ -392,11 +394,13 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
         ]
         if lost:
             n, _, place, arrival = max(lost, key=lambda each: each[:2])
+            others = ", ".join(f"{other:,}" for other in sorted({each[0] for each in lost} - {n}))
             verdict = arrival.verdict.replace("_", " ")
             line = (
                 f"{describe_simulator(simulator, approach(simulator, n, place))}, n {n:,}: {verdict} for an "
                 f"average: {arrival.describe()}. The oracle's interval would cover "
-                f"{arrival.coverage(level):.2f} at level {level:g} (ldpflow plan says what to change)"
+                f"{arrival.coverage(level):.2f} at level {level:g}"
+                f"{f'; n = {others} fail too' if others else ''} (ldpflow plan says what to change)"
             )
             lines.append((verdict, line))
         for place in range(simulator.dimension):

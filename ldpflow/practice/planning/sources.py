@@ -561,8 +561,10 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
         lower, upper = map(float, given.bounds)
         return Guess(lower, upper)
     edges = None if given.edges is None else numbers_of(given.edges)
-    scale: Any = {"transform": given.transform, "edges": edges}
-    Quantile(law=UNKNOWN, **scale)  # refuses a scale that is none
+    if edges is not None and (given.transform or len(edges) < 2 or list(edges) != sorted(set(edges))):
+        raise InputError("edges", list(edges), "two or more increasing numbers, without `transform`")
+    scale: Any = {"transform": given.transform}
+    Quantile(law=UNKNOWN, **scale)  # refuses a transform that is none
     return Pilot(given, edges or given.transform)
 
 

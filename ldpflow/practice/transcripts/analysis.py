@@ -640,7 +640,7 @@ def dimension_of(source: Joined, collection: Collection) -> int:
         wanted = (
             "a column theta"
             if columns.reports == ("report",) and not one_cell
-            else f"theta_0 to theta_{d - 1}"
+            else f"the columns {', '.join(f'theta_{j}' for j in range(d))}"
         )
         hint = "The collector writes it: what this user was asked."
         raise InputError("columns", ", ".join(columns.thetas) or None, wanted, hint)

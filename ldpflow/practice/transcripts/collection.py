@@ -316,6 +316,7 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
     table = read_table(settings, "mechanism")
     if "kind" not in table:
         raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
+    read_component("mechanism", table)  # refuses a sampling that is none; it is about simulated users
     mechanism: Mechanism = read_component("mechanism", {k: v for k, v in table.items() if k != "sampling"})
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
     if budget is not None and budget not in table:
@@ -324,8 +325,10 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
         raise InputError("mechanism", dict(table), "one budget for all users")
     problems = {"randomized_response": ("quantile",), "cells": ("quantile", "quantiles")}
     if mechanism.replaces_data() or problem not in problems.get(mechanism.kind, (problem,)):
-        allowed = f"a mechanism on the users' devices, whose reports have a meaning for {problem}"
-        raise InputError("mechanism.kind", mechanism.kind, allowed)
+        allowed = f"a mechanism on the users' devices for {problem}"
+        meant = " and ".join(problems.get(mechanism.kind, ()))
+        hint = f"Its reports have a meaning for {meant}." if meant else ""
+        raise InputError("mechanism.kind", mechanism.kind, allowed, hint)
     return mechanism
 
 
@@ -337,7 +340,7 @@ def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
         own["theta0"] = start[0]
     for name in ("gamma", "c"):
         if own.get(name) is None:
-            raise InputError(f"algorithm.{name}", None, "given: step i has the size c i^-gamma")
+            raise InputError(f"algorithm.{name}", None, f"the {name} of the steps c i^-gamma")
     constants = own["c"]
     if isinstance(constants, (list, tuple)) and len(constants) > 1:  # one for each coordinate
         own["c"] = [list(read_vector("algorithm.c", constants) or ())]
@@ -351,6 +354,8 @@ def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
             and getattr(algorithm, name) != type(algorithm).model_fields[name].default
         ):
             hint = f"The steps of a transcript have {', '.join(OF_A_TRANSCRIPT)}."
+            if name == "noise":
+                hint = "A curator's noise on a batch is central privacy, and no report."
             raise InputError(f"algorithm.{name}", own[name], "nothing", hint)
     return {"algorithm": algorithm, "start": start}
 

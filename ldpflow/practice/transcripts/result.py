@@ -452,10 +452,21 @@ def limits_words(lower: float | None, upper: float | None, unit: str, form: str 
     return f"[{lower:{form}}, {upper:{form}}] {unit}".rstrip()
 
 
+PHRASES = ("degree", "variance", "separate")  # settings that read as words of a sentence
+
+
 def method_words(row: Row) -> str:
     title = INTERVAL_METHODS[row["method"]].title or f"the method {row['method']}"
     words = [title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")]
-    words += [setting_words(name, value) for name, value in row.own.items() if value is not None]
+    for name, value in row.own.items():
+        if name == "burn_in":
+            words.append(f"first {value} steps left out")
+        elif name == "limits":
+            words.append(f"limits {'at edges of bins' if value == 'outer' else 'by lines between edges'}")
+        elif name == "base":
+            words.append(f"with {value}")
+        elif value is not None:
+            words.append(setting_words(name, value) if name in PHRASES else f"{name} = {value}")
     if row["method"] == "TR":
         words.append("half widths times K/(K - 4), at most 2, for K relaxation times")
     return ", ".join(words)
