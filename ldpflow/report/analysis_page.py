@@ -89,8 +89,9 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
     progress = analysis.progress
     assert not isinstance(progress, EstimatedCdf)
     place: Row = {"row": (0, "all"), "panel": "all"}
+    marked = set(progress.steps[:: max(len(progress.steps) // 7, 1)].tolist())
     points = [
-        place | {"series": series, "x": step, "y": value}
+        place | {"series": series, "x": step, "y": value} | ({"marked": 1} if step in marked else {})
         for series, values in (("iterate", progress.iterate), ("average", progress.average))
         for step, value in zip(progress.steps.tolist(), values[:, j].tolist(), strict=True)
     ]
@@ -102,6 +103,7 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
         with_unit("theta", analysis.unit),
         FAMILIES,
         log_x=True,
+        ribbons=True,
         remark=f"The estimate to report is {last}." if last else "",
     )
     return draw(points, layout)

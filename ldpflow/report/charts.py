@@ -283,7 +283,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     if "shared" in known:
         tick = base.mark_tick(orient="horizontal", size=20, thickness=1.5, color=GREY, clip=True)
         layers.append(layer(tick, "shared"))
-    if not layout.ribbons:
+    if not layout.ribbons and "low" in known:
         layers.append(layer(base.mark_rule(strokeWidth=1.4, clip=True), "low", **ends))
     size = 24 if layout.ribbons else 50
     dots = base.mark_point(filled=True, size=size, opacity=1, clip=layout.ribbons, aria=False).encode(
