@@ -148,7 +148,7 @@ class SweepOptions:
     @property
     def again(self) -> str:
         """What to type to continue the sweep: ``fresh`` would move aside what it has done."""
-        return AGAIN.replace("again", "without --fresh") if self.fresh else AGAIN
+        return AGAIN.replace("again", "without `fresh`") if self.fresh else AGAIN
 
 
 def kind_of(declared: Field[Any]) -> type[Any]:

@@ -191,7 +191,7 @@ def busy_machine(nice: int | None) -> str | None:
         return None
     return (
         f"this machine is busy (load {load:.0f} on {cores} cores) and Ray's workers let others go first "
-        f"(nice {level}); --nice 0 gives them an equal share, --engine threads too"
+        f"(nice {level}); `nice` = 0 gives them an equal share, `engine` = threads too"
     )
 
 

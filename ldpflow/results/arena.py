@@ -98,7 +98,7 @@ def why_barred(row: Row) -> str:
 def not_judged(rows: Iterable[Row]) -> str:
     """A sentence on methods that are not judged since their plug-ins are not loaded, or ""."""
     names = ", ".join(sorted({row["method"] for row in rows if why_barred(row).startswith("its plug-in")}))
-    why = "its plug-in, which says whether it reads the truth, is not loaded (--plugin)"
+    why = "its plug-in, which says whether it reads the truth, is not loaded"
     return f"Not judged: {names}, since {why}." if names else ""
 
 

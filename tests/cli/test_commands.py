@@ -187,7 +187,7 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
     elif "failed_batches" in result:
         assert "boom" in shown.err
     elif "stopped" in result:
-        assert ("without --fresh" in shown.err) == ("--fresh" in flags)
+        assert ("without `fresh`" in shown.err) == ("--fresh" in flags)
 
 
 @pytest.mark.parametrize(

@@ -176,7 +176,7 @@ def test_files_that_killed_processes_left_go_with_the_next_sweep(run):
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_full_disk_says_what_to_type(tmp_path, monkeypatch, fresh):
     monkeypatch.setattr(os, "replace", Mock(side_effect=OSError(errno.ENOSPC, "No space left on device")))
-    said = "run the same command without --fresh to" if fresh else "run the same command again to"
+    said = "run the same command without `fresh` to" if fresh else "run the same command again to"
     with pytest.raises(StorageError, match=said):
         serial(tmp_path / "run", study(**SMALL), fresh=fresh)
 
