@@ -1,4 +1,4 @@
-"""TOML and JSON of limited size and depth: study files, settings, metadata of runs. And BibTeX.
+"""TOML and JSON of limited size and depth: study files, settings, metadata of runs. BibTeX. Values of arrays.
 
 Input is not trusted. Files are opened without blocking and must be regular. Their size is checked before
 they are read.
@@ -153,3 +153,10 @@ def label(reference: Reference) -> str:
     names = [author.partition(",")[0] for author in reference.fields["author"].split(" and ")]
     who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
     return f"{who}, {reference.fields['year']}"
+
+
+def python_values(value: Any) -> Any:
+    """Numbers and lists of Python for those of NumPy, pandas, Polars and Arrow."""
+    if not hasattr(value, "tolist") and hasattr(value, "to_numpy"):  # Polars, and a column of Arrow
+        value = value.to_numpy()
+    return value.tolist() if hasattr(value, "tolist") else value

@@ -10,6 +10,7 @@ from enum import StrEnum
 from inspect import Parameter, signature
 from typing import Any, TypeVar
 
+from ldpflow.documents import python_values
 from ldpflow.errors import AGAIN, InputError
 
 
@@ -323,13 +324,6 @@ AXES = ("tau", "epsilon", "n", "level")
 OF_A_PILOT = ("column", "count_column", "missing", "missing_value", "jitter", "transform", "edges")
 OF_A_COMPARISON = ("liars", "answer_below", "answer_above", "answers", "replicates")
 PLAN_OPTIONS = {declared.name: declared for declared in fields(PlanOptions)}
-
-
-def python_values(value: Any) -> Any:
-    """Numbers and lists of Python for those of NumPy, pandas, Polars and Arrow."""
-    if not hasattr(value, "tolist") and hasattr(value, "to_numpy"):  # Polars, and a column of Arrow
-        value = value.to_numpy()
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def list_of(value: Any) -> list[Any]:

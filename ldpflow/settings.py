@@ -23,9 +23,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, core_schema
 
 from ldpflow.columns import TYPES, Column
-from ldpflow.documents import label, read_bib, references
+from ldpflow.documents import label, python_values, read_bib, references
 from ldpflow.errors import InputError
-from ldpflow.options import python_values
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,10 @@ LAYERS = [
     {"errors", "documents", "columns", "settings", "options", "client"},
     {"numerics"},
     {"components"},
-    {"store"},
-    {"simulators"},
+    {"store", "simulators"},
     {"study"},
-    {"results"},
-    {"engine"},
-    {"practice"},
-    {"report"},
+    {"results", "engine"},
+    {"practice", "report"},
     {"run", "sweeps", "testing", "cli", "__main__"},
 ]
 LAYER = {package: layer for layer, packages in enumerate(LAYERS) for package in packages}
@@ -75,6 +72,17 @@ def test_imports_run_down_the_levels_only():
         if module != "ldpflow" and other.startswith("ldpflow.") and level(other) > level(module)
     ]
     assert upward == []
+
+
+def test_no_packages_import_each_other():
+    """Below the top level, where the Python interface and the commands use each other."""
+    graph = {package: set() for level in LAYERS[:-1] for package in level}
+    for module, nodes in NODES.items():
+        package = module.partition("ldpflow.")[2].partition(".")[0]
+        if package in graph:
+            others = {other.split(".")[1] for other in imported(nodes) if other.startswith("ldpflow.")}
+            graph[package] |= others - {package}
+    TopologicalSorter(graph).prepare()
 
 
 def test_no_modules_import_each_other():
