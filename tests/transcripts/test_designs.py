@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 from itertools import pairwise
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +16,6 @@ import ldpflow as lf
 from ldpflow import client
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import RowError
 from ldpflow.practice.transcripts.result import interval_words
@@ -203,23 +202,16 @@ def test_parts_of_a_path(path, tmp_path):
         lf.analyse([first, second, third], settings)
 
 
-def test_rounds_of_two_collectors(tmp_path):
-    """Round by round the counts are those of one file, whichever collector got a report."""
+def test_rounds_in_several_files_are_consecutive_parts(tmp_path):
     table = rounds_table(n=3000)
-    own = np.random.default_rng(1).random(table.num_rows) < 0.3
-    files = [
-        write(table.filter(pa.array(part)), tmp_path / f"{name}.csv")
-        for name, part in (("a", own), ("b", ~own))
-    ]
     whole = numbers(lf.analyse(table, ROUNDS))
-    for chunk in (101, 2**16):
-        with mock.patch.object(reading, "CHUNK", chunk):
-            assert numbers(lf.analyse(files, ROUNDS)) == whole
-    late = table.filter(pa.array(own))
-    row = late["round"].to_pylist().index(3) + 3
-    write(changed(late, row, "round", 1), files[0])
-    with pytest.raises(RowError, match=rf"a.csv, row {row}, round: 1"):
-        lf.analyse(files, ROUNDS)
+    assert numbers(lf.analyse(write_parts(tmp_path, table, 700, 1900), ROUNDS)) == whole
+    own = pa.array(np.random.default_rng(1).random(table.num_rows) < 0.3)
+    parts = [table.filter(own), table.filter(pc.invert(own))]
+    for some, column in ((parts, "theta"), ([part.drop_columns("theta") for part in parts], "round")):
+        with pytest.raises(RowError, match="sort those of several files into one") as caught:
+            lf.analyse(some, ROUNDS)
+        assert caught.value.column == column
 
 
 def test_a_path_without_its_questions_is_refused(path):

@@ -92,8 +92,8 @@ def analyse(
     source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
         Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
         of a protocol ``report`` and ``question``; optional ``epsilon``, ``round``, ``user``. Files
-        are read in chunks. Several are one collection: parts of a path come in their order, files of
-        ``rounds`` are read round by round, others in any order.
+        are read in chunks. Several are one collection: parts of a path or of ``rounds`` come in their
+        order, others in any order.
     settings : mapping or path, optional
         A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
         0.9}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma":
@@ -187,13 +187,13 @@ class ReportReader:
             hint = f"{short} If these are all reports that came, give their number as `n`."
             raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
-    def read_chunks(self, take: Callable[[Chunk], None], rounds: bool = False) -> None:
-        """Take every chunk, by round if asked for, and compare the users."""
+    def read_chunks(self, take: Callable[[Chunk], None]) -> None:
+        """Take every chunk, and compare the users."""
         hashes = np.empty((self.rows, 2), np.uint64) if self.users_compared else None
         if hashes is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
         rows = 0
-        for chunk in self.source.chunks(rounds):
+        for chunk in self.source.chunks():
             rows += len(chunk)
             if rows > self.rows:
                 break
@@ -277,7 +277,7 @@ class CountsReader(ReportReader):
             if not isinstance(method, type(self.defaults[0])):
                 allowed = str(self.defaults[0].kind)
                 raise InputError("method", method.kind, allowed, "It is the protocol's interval.")
-        self.read_chunks(self.take, "round" in self.needed)
+        self.read_chunks(self.take)
         found, cdf = self.fold()
         truth = np.full(len(self.taus), math.nan)
         record = type(asked[0]).record(0, np.zeros(1, np.int64), truth, self.taus, found)
@@ -379,6 +379,9 @@ class OneShotReader(CountsReader):
         return odd_shares(names, self.ones, self.asked, low, 0.5 if self.widths else 1.0 - low)[:3]
 
 
+IN_ORDER = "Rows are in the order of their rounds: sort those of several files into one."
+
+
 class RoundsReader(CountsReader):
     """Counts of ``rounds``, by round and threshold."""
 
@@ -396,9 +399,8 @@ class RoundsReader(CountsReader):
         follows = (chunk.rounds == np.maximum(last, 1)) | (chunk.rounds == last + 1)
         bad = ~follows | (chunk.rounds > self.protocol.rounds)
         wanted = f"{max(last[np.argmax(bad)], 1):g}, or the round after it up to {self.protocol.rounds}"
-        hint = "Rows are in the order of their rounds."
         fault = earliest(
-            first_error(chunk, "round", chunk.rounds, bad, wanted, hint),
+            first_error(chunk, "round", chunk.rounds, bad, wanted, IN_ORDER),
             whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
             whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
         )
@@ -430,7 +432,7 @@ class RoundsReader(CountsReader):
         thetas = chunk.thetas[: len(questions), 0]
         apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
         wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
-        hint = "A row of an earlier round is missing, doubled or changed."
+        hint = f"A row of an earlier round is missing, doubled or changed. {IN_ORDER}"
         return earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
 
     def fold(self) -> tuple[Searches, tuple[Floats, Floats]]:

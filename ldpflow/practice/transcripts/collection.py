@@ -229,13 +229,15 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
 
 
 def read_share(value: object, collection: Collection) -> float:
-    """Share of adversarial users, for reports that cannot be arbitrarily large."""
+    """Share of adversarial users, for reports whose influence is bounded."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < 0.5:
         raise InputError("adversarial_share", value, "a number in [0, 0.5)")
-    if value and collection.randomiser.kind not in (*PROTOCOLS, *BOUNDED):
-        allowed = f"0 with {collection.randomiser.kind}, whose reports may be any number"
-        hint = f"There is a bound for the protocols, {' and '.join(BOUNDED)}."
-        raise InputError("adversarial_share", value, allowed, hint)
+    kind = collection.randomiser.kind
+    if value and not isinstance(collection.protocol, OneShot) and kind not in BOUNDED:
+        searched = "whose bound holds at the estimate alone"
+        reason = searched if kind == "rounds" else "whose reports may be any number"
+        hint = f"There is a bound for protocols of one round, {' and '.join(BOUNDED)}."
+        raise InputError("adversarial_share", value, f"0 with {kind}, {reason}", hint)
     return float(value)
 
 

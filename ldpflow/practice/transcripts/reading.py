@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import math
 import os
 import re
 from bisect import bisect_right
@@ -19,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BufferedReader
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -142,12 +140,6 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.reports)
-
-    def part(self, start: int, stop: int | None = None) -> Chunk:
-        """Some consecutive rows."""
-        whole = {name: value for name, value in vars(self).items() if name != "first" and value is not None}
-        part: dict[str, Any] = {name: value[start:stop] for name, value in whole.items()}
-        return replace(self, first=self.first + start, **part)
 
 
 # Values of columns
@@ -489,28 +481,11 @@ class Joined:
                     digest.update(block)
         return digest.hexdigest()
 
-    def chunks(self, rounds: bool = False) -> Iterator[Chunk]:
-        """The rows in order; with ``rounds``, every round of all parts before the next round of any."""
-        streams = [self.chunks_of(at) for at in range(len(self.parts))]
-        if not rounds or len(streams) == 1:
-            yield from chain.from_iterable(streams)
-            return
-        heads = [next(stream, None) for stream in streams]
-        while (turn := min(map(first_round, heads))) < math.inf:
-            for at, stream in enumerate(streams):
-                while (head := heads[at]) is not None and first_round(head) <= turn:
-                    end = int(np.append(head.rounds > turn, True).argmax())
-                    yield head.part(0, end)
-                    heads[at] = head.part(end) if end < len(head) else next(stream, None)
-
-    def chunks_of(self, at: int) -> Iterator[Chunk]:
-        part = self.parts[at]
-        try:
-            for chunk in part.chunks():
-                yield replace(chunk, first=self.offsets[at] + chunk.first)
-        except RowError as error:
-            raise error.at(error.row, self.name(part)) from None
-
-
-def first_round(chunk: Chunk | None) -> float:
-    return math.inf if chunk is None or chunk.rounds is None else float(chunk.rounds[0])
+    def chunks(self) -> Iterator[Chunk]:
+        """The rows in order."""
+        for part, offset in zip(self.parts, self.offsets, strict=False):
+            try:
+                for chunk in part.chunks():
+                    yield replace(chunk, first=offset + chunk.first)
+            except RowError as error:
+                raise error.at(error.row, self.name(part)) from None
