@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
-from itertools import chain, count, islice, zip_longest
+from itertools import chain, count, cycle, islice, zip_longest
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -18,14 +18,14 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ldpflow import client
 from ldpflow.cli import main
-from tests.oracles.transcript import cell_demo, demo
-from tests.transcripts.test_protocols import RANGE, rounds_table
+from ldpflow.study.reading import toml_text
+from tests.oracles.transcript import SETTINGS, cell_demo, demo
+from tests.transcripts.test_cells import SETTINGS as TWO
+from tests.transcripts.test_protocols import ROUNDS, protocol, reports_of, rounds_table
 
 FAMILIES = (
-    "names", "bytes_of_csv", "settings_of_wrong_types", "parquet_types", "bytes_of_parquet", "protocols",
-    "bytes_of_protocols",
+    "names", "settings_of_wrong_types", "parquet_types", "bytes_of_parquet", "protocols", "bytes_of_protocols"
 )  # fmt: skip
 KINDS = ("path", "cells", "rounds", "thresholds", "grr", "oue", "hrr", "haar", "tree")
 TEXTS = (
@@ -36,14 +36,6 @@ TEXTS = (
 SEED = 32
 USERS = 1500
 CPU_SECONDS = 10.0
-
-TABLES = {
-    "": {"n": "1500"},
-    "problem": {"tau": "0.9"},
-    "mechanism": {"kind": "'randomized_response'", "epsilon": "1.0"},
-    "algorithm": {"gamma": "0.51", "c": "40.0", "theta0": "20.0"},
-}
-"""Settings of the sound transcript, as TOML has them."""
 
 ODD = [
     "3", "-1", "0", "1e400", "nan", "inf", "-inf", "true", '""', '"x"', "[]", "[[]]", "[1, 'a']", "{}",
@@ -78,13 +70,6 @@ def text_of(lines: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def toml(tables: dict[str, dict[str, str]]) -> str:
-    lines = []
-    for name, settings in tables.items():
-        lines += [name] * bool(name) + [f"{key} = {value}" for key, value in settings.items()]
-    return text_of(lines)
-
-
 class Cases:
     """Writes the files of the cases into a folder."""
 
@@ -92,8 +77,7 @@ class Cases:
         self.folder = folder
         self.random = Random(SEED)
         self.rows, _ = demo(USERS)
-        tables = {f"[{name}]" * bool(name): dict(settings) for name, settings in TABLES.items()}
-        self.settings = self.write("settings.toml", toml(tables))
+        self.settings = self.write("settings.toml", toml_text(SETTINGS | {"n": USERS}))
         self.lines = ["theta,report,round"]
         self.lines += [f"{theta!r},{report},{i}" for i, (theta, report) in enumerate(self.rows, start=1)]
         self.numbers = count(1)
@@ -142,28 +126,39 @@ class Cases:
         ):  # fmt: skip
             yield self.csv(f"names {str(names)[:60]!a}", self.header(names))
 
-    def bytes_of_csv(self) -> Iterator[Case]:
-        """Files that are no CSV in UTF-8, and sound ones with bytes changed."""
-        whole = text_of(self.lines)
-        for what, content, sound in (
-            ("header without an end", b"theta,report", False),
-            ("utf-16", whole.encode("utf-16"), False),
-            ("mark of utf-8", b"\xef\xbb\xbf" + whole.encode(), True),
-            ("latin-1", ("é" + whole).encode("latin-1"), False),
-            ("carriage returns", whole.replace("\n", "\r").encode(), True),
-            ("two line ends", whole.replace("\n", "\r\n").encode(), True),
-            ("zeros", bytes(100_000), False),
-            ("random", self.random.randbytes(100_000), False),
-            ("gzip", b"\x1f\x8b\x08" + self.random.randbytes(1000), False),
-            ("empty lines", whole.replace("\n", "\n\n").encode(), True),
-            ("a line of 3 MiB", whole.encode() + b"0," * 3 * 2**19 + b"\n", False),
-            ("a header of 3 MiB", b"a," * 3 * 2**19 + whole.encode(), False),
-            ("an open quote", whole.replace("\n", '\n"', 3).encode(), False),
-            ("semicolons", whole.replace(",", ";").encode(), False),
-            ("tabs", whole.replace(",", "\t").encode(), False),
-            ("a user who is no text", whole.replace("round", "user").encode() + b"1,1,\xff\n", False),
+    def whole_files(self, kind: str) -> Iterator[Case]:
+        """Files that are no CSV in UTF-8, and sound ones with rows or bytes changed."""
+        lines, settings, _ = self.reports(kind)
+        whole, rows = text_of(lines), "rows" if kind == "path" else "others"
+        for what, content, right in (
+            ("empty", "", "nothing"),
+            ("header alone", f"{lines[0]}\n", "nothing"),
+            ("header without an end", lines[0], "nothing"),
+            ("utf-16", whole.encode("utf-16"), "nothing"),
+            ("mark of utf-8", b"\xef\xbb\xbf" + whole.encode(), rows),
+            ("latin-1", ("é" + whole).encode("latin-1"), "nothing"),
+            ("carriage returns", whole.replace("\n", "\r"), rows),
+            ("two line ends", whole.replace("\n", "\r\n"), rows),
+            ("zeros", bytes(100_000), "nothing"),
+            ("random", self.random.randbytes(100_000), "nothing"),
+            ("gzip", b"\x1f\x8b\x08" + self.random.randbytes(1000), "nothing"),
+            ("empty lines", whole.replace("\n", "\n\n"), rows),
+            ("a line of 3 MiB", whole + "0," * 3 * 2**19 + "\n", "nothing"),
+            ("a header of 3 MiB", "a," * 3 * 2**19 + whole, "nothing"),
+            ("an open quote", whole.replace("\n", '\n"', 3), "nothing"),
+            ("semicolons", whole.replace(",", ";").replace("\n", ";\n"), "nothing"),
+            ("900 rows", text_of(lines[:901]), "nothing"),
+            ("short line", whole + "'\n", "nothing"),
+            ("long line", text_of([*lines, f"{lines[-1]},1"]), "nothing"),
+            ("long line of bytes", whole.encode() + b"1,\xff,1,1,1\n", "nothing"),
+            ("not UTF-8", whole.encode() + b"\xff" * 40 + b"\n", "nothing"),
+            ("other columns", whole.replace(lines[0], lines[0].upper(), 1), "nothing"),
+            ("cut line", whole[: len(whole) * 3 // 4], "others"),
+            ("reversed", text_of([lines[0], *lines[:0:-1]]), "others"),
+            ("doubled", whole + text_of(lines[1:]), "others"),
+            ("sorted", text_of([lines[0], *sorted(lines[1:])]), "others"),
         ):
-            yield self.csv(f"csv {what}", content, "rows" if sound else "nothing")
+            yield self.csv(f"{kind} {what}", content, right, settings)
 
     def parquet_types(self) -> Iterator[Case]:
         size = range(USERS)
@@ -228,44 +223,37 @@ class Cases:
         while True:
             table, field = self.random.choice(FIELDS)
             value = self.random.choice(ODD)
-            tables = {name: dict(settings) for name, settings in TABLES.items()}
-            tables.pop(field, None)
-            tables.setdefault(table, {"kind": "'TR'"} if table == "method" else {})[field] = value
+            tables = {"": {"n": USERS}} | SETTINGS
+            texts = {name: {k: repr(v) for k, v in own.items()} for name, own in tables.items()}
+            texts.pop(field, None)
+            texts.setdefault(table, {"kind": "'TR'"} if table == "method" else {})[field] = value
             form = {"": "", "method": self.random.choice(["[method]", "[[method]]"])}
-            text = toml({form.get(name, f"[{name}]"): settings for name, settings in tables.items()})
-            file = self.write(f"{next(self.numbers)}.toml", text)
+            lines = []
+            for name, own in texts.items():
+                lines += [form.get(name, f"[{name}]"), *(f"{key} = {text}" for key, text in own.items())]
+            file = self.write(f"{next(self.numbers)}.toml", text_of(lines))
             # Some values are right, such as an origin.
             yield Case(f"setting {table}.{field} = {value[:20]}", (sound, "--settings", file), "others")
 
     @cache  # noqa: B019
     def reports(self, kind: str) -> tuple[list[str], str, str]:
         """Lines of a sound collection, the settings' file, and a report that is impossible."""
-        draw = Random(SEED)
-        values = [draw.gauss(0.0, 1.0) for _ in range(USERS)]
-        quantile = "[problem]\nkind = 'quantile'\ntau = 0.5\n"
         if kind == "path":
             return self.lines, self.settings, "2"
         if kind == "cells":
             rows, _ = cell_demo(USERS)
             lines = ["theta_0,theta_1,report", *(f"{a!r},{b!r},{cell}" for (a, b), cell in rows)]
-            settings = "[problem]\nkind = 'quantiles'\ntaus = [0.3, 0.6]\n"
-            settings += "[mechanism]\nkind = 'cells'\nepsilon = 2.0\n[algorithm]\nc = 3.0\ngamma = 0.6\n"
-            settings += "theta0 = 0.0\n[[method]]\nkind = 'BM'\n"
-            return lines, self.write("cells.toml", settings), "3"
-        if kind == "rounds":
-            table = rounds_table(USERS, epsilon=1.0)
-            rows = (",".join(map(str, row.values())) for row in table.to_pylist())
-            settings = f"{quantile}[protocol]\nkind = 'rounds'\nepsilon = 1.0\nrange = {RANGE}\n"
-            return [",".join(table.column_names), *rows], self.write("rounds.toml", settings), "2"
-        made = [getattr(client, kind)(x, 1.0, -4.0, 4.0, 16, draw=draw.randrange) for x in values]
-        lines = [f"{one}" if kind in ("grr", "oue") else f"{one[0]},{one[1]}" for one in made]
-        head = "report" if kind in ("grr", "oue") else "question,report"
-        settings = f"{quantile}[protocol]\nkind = '{kind}'\nepsilon = 1.0\nrange = [-4.0, 4.0]\nk = 16\n"
+            return lines, self.write("cells.toml", toml_text(TWO | {"method": [{"kind": "BM"}]})), "3"
+        table = rounds_table(USERS) if kind == "rounds" else reports_of(kind, USERS)
+        settings = ROUNDS if kind == "rounds" else protocol(kind)
+        lines = [",".join(map(str, row.values())) for row in table.to_pylist()]
         wrong = {"grr": "16", "oue": "01", "tree": "0101010"}.get(kind, "2")
-        return [head, *lines], self.write(f"{kind}.toml", settings), wrong
+        file = self.write(f"{kind}.toml", toml_text(settings))
+        return [",".join(table.column_names), *lines], file, wrong
 
     def protocols(self) -> Iterator[Case]:
-        """For every protocol: values and lines that cannot be right, in a random row, and whole files."""
+        """For every protocol: values that cannot be right in a random row, and whole files."""
+        files = {kind: cycle(self.whole_files(kind)) for kind in KINDS}
         for step, text in enumerate((None, *TEXTS)):
             for kind in KINDS:
                 lines, settings, wrong = self.reports(kind)
@@ -279,23 +267,7 @@ class Cases:
                     # The wrong report may be a question, and an empty line is no row.
                     right = "others" if (step == 0 and column >= 0) or one[at] == "" else "nothing"
                     yield self.csv(f"{kind} {value[:9]!a} in row {at}", text_of(one), right, settings)
-                whole = text_of(lines)
-                contents: list[tuple[str, str | bytes, str]] = [
-                    ("empty", b"", "nothing"),
-                    ("header alone", f"{lines[0]}\n", "nothing"),
-                    ("900 rows", text_of(lines[:901]), "nothing"),
-                    ("short line", whole + ",".join(fields[1:] or ["'"]) + "\n", "nothing"),
-                    ("long line", text_of([*lines, ",".join([*fields, "1"])]), "nothing"),
-                    ("long line of bytes", whole.encode() + b"1,\xff,1,1,1\n", "nothing"),
-                    ("not UTF-8", whole.encode() + b"\xff" * 40 + b"\n", "nothing"),
-                    ("other columns", whole.replace(lines[0], lines[0].upper(), 1), "nothing"),
-                    ("cut line", whole[: len(whole) * 3 // 4], "others"),
-                    ("reversed", text_of([lines[0], *lines[:0:-1]]), "others"),
-                    ("doubled", whole + text_of(lines[1:]), "others"),
-                    ("sorted", text_of([lines[0], *sorted(lines[1:])]), "others"),
-                ]
-                what, content, right = contents[step % len(contents)]
-                yield self.csv(f"{kind} {what}", content, right, settings)
+                yield next(files[kind])
 
     def bytes_of_protocols(self) -> Iterator[Case]:
         while True:

@@ -8,6 +8,7 @@ from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.collection import merge_settings, read_collection
 from tests.oracles.transcript import SETTINGS
 from tests.transcripts.conftest import field_of
+from tests.transcripts.test_protocols import HAAR, ROUNDS
 
 
 def test_what_is_read():
@@ -22,19 +23,16 @@ def test_what_is_read():
     assert rounds.batch_size == 20 and rounds.start is None
 
 
-def changed(table, **settings):
-    return SETTINGS | {table: SETTINGS[table] | settings}
-
-
-def without(table, name):
-    return SETTINGS | {table: {k: v for k, v in SETTINGS[table].items() if k != name}}
+def changed(table, settings=SETTINGS, **own):
+    """Settings with others in a table; ``...`` leaves one out."""
+    return settings | {table: {k: v for k, v in (settings[table] | own).items() if v is not ...}}
 
 
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
         (SETTINGS | {"colour": 1}, "colour"),
-        (without("problem", "tau"), "problem.tau"),
+        (changed("problem", tau=...), "problem.tau"),
         (changed("problem", tau=1.5), "problem.tau"),
         (changed("problem", tau=[0.5, 0.9]), "problem.tau"),
         (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.9, 0.5]}}, "problem.taus"),
@@ -43,25 +41,35 @@ def without(table, name):
         ({"problem": {"kind": "other"}, "mechanism": {"kind": "cells", "epsilon": 1.0}}, "mechanism.kind"),
         (changed("problem", law="normal"), "problem.law"),
         (changed("problem", kind="quantil"), "problem.kind"),
-        (without("mechanism", "kind"), "mechanism.kind"),
-        (without("mechanism", "epsilon"), "mechanism.epsilon"),
+        (changed("mechanism", kind=...), "mechanism.kind"),
+        (changed("mechanism", epsilon=...), "mechanism.epsilon"),
         (changed("mechanism", kind="deployed_response"), "mechanism.kind"),
         (SETTINGS | {"mechanism": {"kind": "gaussian", "mu": 1.0, "mu_min": 0.5}}, "mechanism"),
-        (without("algorithm", "c"), "algorithm.c"),
-        (without("algorithm", "gamma"), "algorithm.gamma"),
+        (changed("algorithm", c=...), "algorithm.c"),
+        (changed("algorithm", gamma=...), "algorithm.gamma"),
         (changed("algorithm", radius=2.0), "algorithm.radius"),
         (changed("algorithm", kind="dp_nsgd"), "algorithm.kind"),
         (changed("algorithm", kind="minibatch_sgd", noise="batch"), "algorithm.noise"),
         (changed("algorithm", kind="minibatch_sgd", rounds=20), "algorithm.rounds"),
         (changed("algorithm", final_theta="x"), "algorithm.final_theta"),
+        (changed("algorithm", theta0=[1.0, "a"]), "algorithm.theta0"),
         (SETTINGS | {"level": 1.0}, "level"),
         (SETTINGS | {"level": []}, "level"),
         (SETTINGS | {"level": [0.5 + i / 1000 for i in range(200)]}, "level"),
         (SETTINGS | {"problem": 3}, "problem"),
         (SETTINGS | {"method": {"kind": ["TR", "BM"]}}, "method"),
         (SETTINGS | {"method": [{"kind": "BM"}] * 300}, "method"),
-        (changed("algorithm", theta0=[1.0, "a"]), "algorithm.theta0"),
         (SETTINGS | {"origin": "here"}, "origin"),
+        (changed("protocol", HAAR, k=...), "protocol.k"),
+        (changed("protocol", HAAR, k=None), "protocol.k"),
+        (changed("protocol", HAAR, epsilon=...), "protocol.epsilon"),
+        (changed("protocol", HAAR, kind=...), "protocol.kind"),
+        (changed("protocol", HAAR, liars=0.1), "protocol.liars"),
+        (changed("protocol", HAAR, answers=2), "protocol.answers"),
+        (HAAR | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0}}, "mechanism"),
+        (HAAR | {"algorithm": {"c": 1.0, "gamma": 0.6}}, "algorithm"),
+        (HAAR | {"problem": {"kind": "linear_regression"}}, "problem.kind"),
+        (HAAR | {"protocol": ROUNDS["protocol"]}, "problem.taus"),
     ],
 )
 def test_what_is_refused(settings, field):
