@@ -15,7 +15,6 @@ from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
 from ldpflow.report.analysis_page import analysis_html
 from tests.oracles.transcript import cell_demo
-from tests.transcripts.conftest import field_of
 
 SETTINGS = {
     "problem": {"kind": "quantiles", "taus": [0.3, 0.6]},
@@ -36,20 +35,15 @@ def table(rows, **changed):
 
 def test_two_quantiles(demo):
     rows, last = demo
-    found = analyse(table(rows), SETTINGS | {"method": [{"kind": "BM"}, {"kind": "TR", "degree": 1}]})
-    for j in (0, 1):
-        thetas = [t[j] for t, _ in rows[1:]] + [last[j]]
-        average = sum(thetas) / len(thetas)
-        (row,) = [r for r in found.asked if r["method"] == "BM" and r["coordinate"] == j]
-        assert row["estimate"] == pytest.approx(average, rel=1e-12)
-        assert found.progress.iterate[-1][j] == last[j]
-    assert any("keeps the bias that curvature gives" in note for note in found.notes)
+    found = analyse(table(rows), SETTINGS | {"method": [{"kind": "BM"}]})
+    averages = np.mean([t for t, _ in rows[1:]] + [last], axis=0)
+    estimates = [row["estimate"] for row in found.asked if row["method"] == "BM"]
+    assert estimates == pytest.approx(averages, rel=1e-12)
+    assert found.progress.iterate[-1].tolist() == list(last) and not found.oddities
     paragraph = found.methods_paragraph()
     assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
-    assert any(line.startswith("0.6-quantile: report TR") for line in str(found).splitlines())
-    assert not found.oddities
-    first, second = found.verdicts
-    known = replace(found, verdicts=[replace(first, arrival="unknown"), replace(second, arrival="arrived")])
+    assert any(line.startswith("0.6-quantile: report BM") for line in str(found).splitlines())
+    known = replace(found, verdicts=[replace(each, arrival="arrived") for each in found.verdicts])
     assert re.search(r"relaxation times of the 0.6-quantile \(arrived", known.methods_paragraph())
 
 
@@ -68,11 +62,15 @@ def test_each_quantile_is_fitted_by_itself(demo):
         roots = np.roots(np.polyfit(x, a, row["degree"]))
         nearest = min(roots.real, key=lambda root: abs(root - x.mean()))
         assert row["estimate"] == pytest.approx(nearest, rel=1e-6)
-    own = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"c": [3.0, 3.0]}}
-    assert "4,000, 3 i^-0.6, 3 i^-0.6" in analysis_html(analyse(table(rows), own))
+    own = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"c": [3.0, 3.0]}} | {"method": [{"kind": "BM"}]}
+    page = analysis_html(analyse(table(rows), own))
+    assert "4,000, 3 i^-0.6, 3 i^-0.6" in page and "Intervals, 0.6-quantile" in page
     assert "by quantile" in str(found) and "by quantile" in found.methods_paragraph()
-    degrees = {row["degree"] for row in found.asked if row["method"] == "TR"}
-    assert degrees == {2, 3}
+    assert {row["degree"] for row in found.asked if row["method"] == "TR"} == {2, 3}
+    planned = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}  # a degree that no vector has
+    cubic = analyse(table(rows), SETTINGS | {"method": planned})
+    assert [cubic.reported(j)["degree"] for j in (0, 1)] == [3, 3]
+    assert not any("curvature" in note for note in cubic.notes)
 
 
 def test_limits_for_adversaries_are_those_of_each_quantile(demo):
@@ -85,13 +83,6 @@ def test_limits_for_adversaries_are_those_of_each_quantile(demo):
         least = -(j + 1) / (np.exp(2.0) - 1.0) - tau
         assert 1.0 < (own["lower"] - moved["lower"]) * scale / -least < 1.4
         assert 1.0 < (moved["upper"] - own["upper"]) * scale / (least + 1.0 / gap) < 1.4
-
-
-def test_the_method_to_report(demo):
-    """A degree that no vector has may be planned: each quantile is a scalar."""
-    found = analyse(table(demo[0]), SETTINGS | {"method": {"kind": "TR", "degree": 3, "burn_in": "0.01n"}})
-    assert [found.reported(j)["degree"] for j in (0, 1)] == [3, 3]
-    assert not any("curvature" in note for note in found.notes)
 
 
 def test_a_start_for_each_quantile():
@@ -137,14 +128,3 @@ def test_cells_that_come_too_often():
     settings |= {"algorithm": {"c": 1e-4, "gamma": 0.6}}
     found = analyse(table(rows), SETTINGS | settings)
     assert any("share of reports" in text for text in found.oddities) and "odd_reports" in found.flags
-
-
-def test_columns_that_do_not_fit():
-    laplace = SETTINGS | {"mechanism": {"kind": "laplace", "epsilon": 1.0}}
-    for columns, settings in (
-        ("theta_0 theta_1 report_0 report_1", SETTINGS),
-        ("theta report", SETTINGS),
-        ("theta_0 theta_1 report", laplace),
-    ):
-        rows = pa.table({name: [0.0] * 1000 for name in columns.split()})
-        assert field_of(analyse, rows, settings) == "columns"

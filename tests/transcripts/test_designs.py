@@ -263,7 +263,11 @@ LOG, EDGES = {"transform": "log1p"}, {"edges": [0.0, 30.0, 100.0, 2000.0]}
 
 @pytest.mark.parametrize(
     ("tables", "scale", "method"),
-    [(SGD, LOG, "TR"), (HAAR, EDGES, "inversion"), (SEARCH, LOG, "fieller")],
+    [
+        pytest.param(SGD, LOG, "TR", marks=pytest.mark.thorough),
+        (HAAR, EDGES, "inversion"),
+        (SEARCH, LOG, "fieller"),
+    ],
     ids=["sgd", "haar", "rounds"],
 )
 def test_results_on_a_scale_come_back_in_the_unit(tables, scale, method, tmp_path):

@@ -13,7 +13,7 @@ from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import Transcript
-from ldpflow.practice.transcripts.writing import stored_transcript, transcript_of_path
+from ldpflow.practice.transcripts.writing import path_settings, stored_transcript
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
@@ -175,8 +175,8 @@ def test_the_rows_of_the_sweep(run, tmp_path, request, monkeypatch):
 def test_a_bound_and_a_budget_at_their_default_are_written():
     tables = QUANTILE | {"mechanism": {"kind": "clipped_gaussian", "mu": 1.0}}
     (path, *_) = study_of(tables, [{"kind": "BM"}]).simulators()
-    *_, settings = transcript_of_path(path, 1, 0, 10)
-    assert settings["mechanism"] == {"kind": "clipped_gaussian", "mu": 1.0, "clip": 1.0}
+    found = path_settings(path, 1, 0)["mechanism"]
+    assert found == {"kind": "clipped_gaussian", "mu": 1.0, "clip": 1.0}
 
 
 def test_what_is_written_by_default_and_what_cannot_be(tmp_path):
