@@ -50,13 +50,13 @@ def test_table_and_page(ldpflow, file, settings, tmp_path):
 
 def test_csv_and_json(ldpflow, file, tmp_path):
     settings = tmp_path / "own.toml"
-    methods = {"method": [{"kind": "BM"}, {"kind": "SN"}], "level": 0.95}
+    methods = {"method": [{"kind": "BM"}, {"kind": "TR"}], "level": 0.95}
     settings.write_text(toml_text(transcript.SETTINGS | methods))
     command = ("analyse", file, "--settings", settings, "--format")
     lines = list(csv.DictReader(io.StringIO(ldpflow(*command, "csv").out)))
     plain = json.loads(ldpflow(*command, "json").out)
     assert [float(line["lower"]) for line in lines] == [row["lower"] for row in plain["rows"]]
-    assert {(line["method"], line["level"]) for line in lines} == {("BM", "0.95"), ("SN", "0.95")}
+    assert {(line["method"], line["level"]) for line in lines} == {("BM", "0.95"), ("TR", "0.95")}
     assert plain["users"] == 20_000 and plain["verdicts"][0]["flags"] == []
 
 

@@ -65,6 +65,7 @@ def test_commands_print_what_the_page_says(command, output, folder, monkeypatch,
         assert [line for line in text if "sha256" not in line] == [x for x in shown if "sha256" not in x]
 
 
+@pytest.mark.thorough
 def test_both_files_are_one_pilot(folder):
     """Skewed, rounded, and a fifth of it zero; Parquet and CSV have equal values."""
     from ldpflow.components.problems.tables import read_column
@@ -75,6 +76,7 @@ def test_both_files_are_one_pilot(folder):
     assert np.mean(values) > 1.4 * np.median(values)
 
 
+@pytest.mark.thorough
 def test_python_on_the_page(folder, monkeypatch):
     monkeypatch.chdir(folder)
     (code,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)

@@ -12,6 +12,9 @@ import pytest
 import ldpflow as lf
 from ldpflow.errors import InputError
 from ldpflow.practice.transcripts.analysis import analyse
+from ldpflow.practice.transcripts.collection import read_collection
+from ldpflow.practice.transcripts.fold import CollectedPath, UnknownLaw
+from ldpflow.practice.transcripts.methods import Methods
 from ldpflow.practice.transcripts.reading import RowError
 from ldpflow.report.analysis_page import analysis_html
 from tests.oracles.transcript import cell_demo
@@ -35,14 +38,14 @@ def table(rows, **changed):
 
 def test_two_quantiles(demo):
     rows, last = demo
-    found = analyse(table(rows), SETTINGS | {"method": [{"kind": "BM"}]})
+    found = analyse(table(rows), SETTINGS)
     averages = np.mean([t for t, _ in rows[1:]] + [last], axis=0)
     estimates = [row["estimate"] for row in found.asked if row["method"] == "BM"]
     assert estimates == pytest.approx(averages, rel=1e-12)
     assert found.progress.iterate[-1].tolist() == list(last) and not found.oddities
     paragraph = found.methods_paragraph()
     assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
-    assert any(line.startswith("0.6-quantile: report BM") for line in str(found).splitlines())
+    assert any(line.startswith("0.6-quantile: report TR") for line in str(found).splitlines())
     known = replace(found, verdicts=[replace(each, arrival="arrived") for each in found.verdicts])
     assert re.search(r"relaxation times of the 0.6-quantile \(arrived", known.methods_paragraph())
 
@@ -62,15 +65,22 @@ def test_each_quantile_is_fitted_by_itself(demo):
         roots = np.roots(np.polyfit(x, a, row["degree"]))
         nearest = min(roots.real, key=lambda root: abs(root - x.mean()))
         assert row["estimate"] == pytest.approx(nearest, rel=1e-6)
-    own = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"c": [3.0, 3.0]}} | {"method": [{"kind": "BM"}]}
+    own = SETTINGS | {"algorithm": SETTINGS["algorithm"] | {"c": [3.0, 3.0]}}
     page = analysis_html(analyse(table(rows), own))
     assert "4,000, 3 i^-0.6, 3 i^-0.6" in page and "Intervals, 0.6-quantile" in page
     assert "by quantile" in str(found) and "by quantile" in found.methods_paragraph()
     assert {row["degree"] for row in found.asked if row["method"] == "TR"} == {2, 3}
-    planned = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}  # a degree that no vector has
-    cubic = analyse(table(rows), SETTINGS | {"method": planned})
-    assert [cubic.reported(j)["degree"] for j in (0, 1)] == [3, 3]
-    assert not any("curvature" in note for note in cubic.notes)
+
+
+def test_a_method_to_report_is_of_each_quantile():
+    """A degree that no vector has may be planned; degree 1 of the vector warns of its bias."""
+    problem = UnknownLaw(d=2, taus=(0.3, 0.6), several=True)
+    path = CollectedPath(problem, lf.Cells(epsilon=2.0), lf.LdpSgd())
+    planned, joint = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}, [{"kind": "TR", "degree": 1}]
+    methods = Methods(path, read_collection(SETTINGS | {"method": planned}))
+    assert methods.planned.degree == 3 and methods.planned.separate and methods.notes() == []
+    (note,) = Methods(path, read_collection(SETTINGS | {"method": joint})).notes()
+    assert "keeps the bias that curvature gives" in note
 
 
 def test_limits_for_adversaries_are_those_of_each_quantile(demo):
@@ -90,7 +100,7 @@ def test_a_start_for_each_quantile():
 
     def settings(*theta0):
         algorithm = {"c": 3.0, "gamma": 0.6, "theta0": list(theta0)}
-        return SETTINGS | {"algorithm": algorithm, "method": [{"kind": "BM"}]}
+        return SETTINGS | {"algorithm": algorithm}
 
     whole = analyse(table(rows), settings(-1.0, 0.5))
     assert whole.start == (-1.0, 0.5) and whole.to_dict()["algorithm"]["theta0"] == [-1.0, 0.5]
@@ -103,7 +113,7 @@ def test_a_start_for_each_quantile():
 
 def fault(rows, settings=SETTINGS, **changed):
     with pytest.raises(RowError) as caught:
-        analyse(table(rows, **changed), settings | {"method": [{"kind": "BM"}]})
+        analyse(table(rows, **changed), settings)
     return caught.value
 
 
@@ -124,7 +134,6 @@ def test_bad_rows(demo):
 def test_cells_that_come_too_often():
     """Most values lie in the last cell, which the claimed mechanism would report in 38% of cases."""
     rows, _ = cell_demo(epsilon=0.2, c=1e-4, theta0=-2.0, spent=6.0)
-    settings = {"mechanism": {"kind": "cells", "epsilon": 0.2}, "method": [{"kind": "BM"}]}
-    settings |= {"algorithm": {"c": 1e-4, "gamma": 0.6}}
+    settings = {"mechanism": {"kind": "cells", "epsilon": 0.2}, "algorithm": {"c": 1e-4, "gamma": 0.6}}
     found = analyse(table(rows), SETTINGS | settings)
     assert any("share of reports" in text for text in found.oddities) and "odd_reports" in found.flags
