@@ -83,9 +83,4 @@ def test_the_rule_s_variance_is_that_at_the_middle_of_a_uniform_law(name, k, eps
 def test_bins_of_the_rule(n, expected):
     found = {name: PROTOCOLS[name](epsilon=1.0, range=(-6.3, 9.7)).bins(n) for name in ONE_SHOT}
     assert found == expected
-
-
-def test_a_scale_guess_changes_the_rule_and_k_overrules_it():
-    rule, narrow, own = ({}, {"scale_guess": 0.005}, {"k": 8})
-    bins = [PROTOCOLS["haar"](range=(0.0, 1.0), **more).bins(10**6) for more in (rule, narrow, own)]
-    assert bins[1] > bins[0] and bins[2] == 8
+    assert PROTOCOLS["tree"](range=(-6.3, 9.7), k=16).bins(n) == 16
