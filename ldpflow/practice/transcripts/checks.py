@@ -1,6 +1,6 @@
 """Checks of a transcript: the error names the first row that cannot be right, and its fault.
 
-Of a row, in this order: reports in the mechanism's range; round; epsilon; step; theta. A row's theta must
+Of a row, in this order: epsilon; reports in the mechanism's range; round; theta. A row's theta must
 follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the private gradient that the
 report gives. So a lost, doubled, moved or edited row is found at once, and so are files that were sorted or
 joined. The pass ends at the first fault.
