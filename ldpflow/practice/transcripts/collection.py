@@ -163,7 +163,7 @@ def single_table(study: Mapping[str, Any], name: str) -> dict[str, Any]:
     table = found[0] if isinstance(found, list) else found
     if not isinstance(table, Mapping):
         raise InputError(name, table, f"a table [{name}]")
-    return {k: v[0] if isinstance(v, list) and len(v) == 1 else v for k, v in table.items()}
+    return {name: single_value(value) for name, value in table.items()}
 
 
 def merge_settings(
