@@ -16,6 +16,7 @@ from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
 from tests.oracles.transcript import SETTINGS, demo, first_bad_row, moved, values
 from tests.transcripts.conftest import as_table, changed, field_of, write
+from tests.transcripts.test_analysis import CELLS
 
 BM = {"method": [{"kind": "BM"}]}
 
@@ -140,9 +141,7 @@ def test_users_that_reported_twice(rows, tmp_path):
     assert (caught.value.row, caught.value.column) == (12_346, "user")
 
 
-TWO = SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.3, 0.6]}}
-CELLS = TWO | {"mechanism": {"kind": "cells", "epsilon": 2.0}}
-LAPLACE = TWO | {"mechanism": {"kind": "laplace", "epsilon": 1.0}}
+LAPLACE = CELLS | {"mechanism": {"kind": "laplace", "epsilon": 1.0}}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import ldpflow as lf
 from ldpflow import client
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import read_settings
+from ldpflow.practice.transcripts.collection import merge_settings, read_collection, read_settings
 from ldpflow.practice.transcripts.reading import RowError
 from ldpflow.practice.transcripts.result import interval_words
 from ldpflow.practice.transcripts.writing import stored_transcript
@@ -26,6 +26,7 @@ from ldpflow.study import Study
 from ldpflow.study.reading import toml_text
 from tests.oracles.transcript import SETTINGS, demo
 from tests.transcripts.conftest import as_table, changed, field_of, write
+from tests.transcripts.test_protocols import HAAR as SIGNS
 from tests.transcripts.test_protocols import ROUNDS, rounds_table
 
 DESIGN = """
@@ -307,3 +308,77 @@ def test_results_on_a_scale_come_back_in_the_unit(tables, scale, method, tmp_pat
         if scale is EDGES:
             literal = np.interp(on_scale[name] * 3, range(4), EDGES["edges"])
         assert own[name] == pytest.approx(literal, rel=1e-12)
+
+
+def test_what_is_read():
+    methods = [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}, {"kind": "BB", "beta": [0.7, 0.8]}]
+    collection = read_collection(SETTINGS | {"level": [0.9, 0.95], "origin": 39, "method": methods})
+    assert collection.taus == (0.9,) and collection.levels == (0.9, 0.95)
+    assert collection.algorithm.step_constant() == 40.0 and collection.start == (20.0,)
+    assert [m.kind for m in collection.methods] == ["TR", "BB", "BB"]
+    assert collection.origin == (39.0,) and collection.batch_size == 1
+    assert read_collection(with_own("problem", tau=[0.9]) | {"path": None}) == read_collection(SETTINGS)
+    rounds = read_collection(SETTINGS | {"algorithm": {"c": 1.0, "gamma": 0.6, "batch_size": 20}})
+    assert rounds.batch_size == 20 and rounds.start is None
+
+
+def with_own(table, settings=SETTINGS, **own):
+    """Settings with others in a table; ``...`` leaves one out."""
+    return settings | {table: {k: v for k, v in (settings[table] | own).items() if v is not ...}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        (SETTINGS | {"colour": 1}, "colour"),
+        (with_own("problem", tau=...), "problem.tau"),
+        (with_own("problem", tau=1.5), "problem.tau"),
+        (with_own("problem", tau=[0.5, 0.9]), "problem.tau"),
+        (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.9, 0.5]}}, "problem.taus"),
+        (SETTINGS | {"problem": {"kind": "quantiles"}}, "problem.taus"),
+        (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.5]}}, "mechanism.kind"),
+        ({"problem": {"kind": "other"}, "mechanism": {"kind": "cells", "epsilon": 1.0}}, "mechanism.kind"),
+        (with_own("problem", law="normal"), "problem.law"),
+        (with_own("problem", kind="quantil"), "problem.kind"),
+        (with_own("mechanism", kind=...), "mechanism.kind"),
+        (with_own("mechanism", epsilon=...), "mechanism.epsilon"),
+        (with_own("mechanism", kind="deployed_response"), "mechanism.kind"),
+        (SETTINGS | {"mechanism": {"kind": "gaussian", "mu": 1.0, "mu_min": 0.5}}, "mechanism"),
+        (with_own("algorithm", c=...), "algorithm.c"),
+        (with_own("algorithm", gamma=...), "algorithm.gamma"),
+        (with_own("algorithm", radius=2.0), "algorithm.radius"),
+        (with_own("algorithm", kind="dp_nsgd"), "algorithm.kind"),
+        (with_own("algorithm", kind="minibatch_sgd", noise="batch"), "algorithm.noise"),
+        (with_own("algorithm", kind="minibatch_sgd", rounds=20), "algorithm.rounds"),
+        (with_own("algorithm", final_theta="x"), "algorithm.final_theta"),
+        (with_own("algorithm", theta0=[1.0, "a"]), "algorithm.theta0"),
+        (SETTINGS | {"level": 1.0}, "level"),
+        (SETTINGS | {"level": []}, "level"),
+        (SETTINGS | {"level": [0.5 + i / 1000 for i in range(200)]}, "level"),
+        (SETTINGS | {"problem": 3}, "problem"),
+        (SETTINGS | {"method": {"kind": ["TR", "BM"]}}, "method"),
+        (SETTINGS | {"method": [{"kind": "BM"}] * 300}, "method"),
+        (SETTINGS | {"origin": "here"}, "origin"),
+        (with_own("protocol", SIGNS, k=...), "protocol.k"),
+        (with_own("protocol", SIGNS, k=None), "protocol.k"),
+        (with_own("protocol", SIGNS, epsilon=...), "protocol.epsilon"),
+        (with_own("protocol", SIGNS, kind=...), "protocol.kind"),
+        (with_own("protocol", SIGNS, liars=0.1), "protocol.liars"),
+        (with_own("protocol", SIGNS, answers=2), "protocol.answers"),
+        (SIGNS | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0}}, "mechanism"),
+        (SIGNS | {"algorithm": {"c": 1.0, "gamma": 0.6}}, "algorithm"),
+        (SIGNS | {"problem": {"kind": "linear_regression"}}, "problem.kind"),
+        (SIGNS | {"protocol": ROUNDS["protocol"]}, "problem.taus"),
+    ],
+)
+def test_what_is_refused(settings, field):
+    assert field_of(read_collection, settings) == field
+
+
+def test_two_sources_must_agree():
+    both = merge_settings({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}, "d": [3]}, "x")
+    assert both == {"a": {"b": 1, "c": 2}, "d": [3]}
+    assert merge_settings({"level": 0.9}, {"level": [0.9]}, "x") == {"level": 0.9}
+    with pytest.raises(InputError) as caught:
+        merge_settings({"a": {"b": 1}}, {"a": {"b": 2}}, "the file")
+    assert caught.value.field == "a.b" and "2, as the file says" in str(caught.value)

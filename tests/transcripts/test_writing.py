@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 
 import pyarrow.compute as pc
 import pytest
@@ -13,7 +15,7 @@ from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.collection import read_settings
 from ldpflow.practice.transcripts.reading import Transcript
-from ldpflow.practice.transcripts.writing import path_settings, stored_transcript
+from ldpflow.practice.transcripts.writing import path_settings, stored_transcript, write_transcript
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
@@ -191,3 +193,26 @@ def test_what_is_written_by_default_and_what_cannot_be(tmp_path):
         ("0" * 16, "t.csv", "path"), ("xyz", "t.csv", "path"), (key, "none/t.csv", "output"),
     ):  # fmt: skip
         assert field_of(stored_transcript, folder, path, 1, tmp_path / place) == field
+
+
+PROGRAM = """
+import resource, sys
+from ldpflow.cli import main
+assert main(["analyse", sys.argv[1], "--format", "json"]) == 0
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, file=sys.stderr)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_ten_million_rows(tmp_path, kind):
+    """Peak of a process, MiB: 10^7 rows take at most 100 more than 10^5; the Parquet file has 120."""
+    (path, *_) = study_of(QUANTILE, [{"kind": "BM"}]).simulators()
+    peaks = []
+    for rows in (10**5, 10**7):
+        file = tmp_path / f"{rows}.{kind}"
+        write_transcript(path, 1, 0, rows, file)
+        done = subprocess.run([sys.executable, "-c", PROGRAM, file], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        peaks.append(float(done.stderr.split()[-1]))
+    assert peaks[1] < peaks[0] + 100
