@@ -58,6 +58,7 @@ def test_csv_and_json(ldpflow, file, tmp_path):
     assert [float(line["lower"]) for line in lines] == [row["lower"] for row in plain["rows"]]
     assert {(line["method"], line["level"]) for line in lines} == {("BM", "0.95"), ("TR", "0.95")}
     assert plain["users"] == 20_000 and plain["verdicts"][0]["flags"] == []
+    assert plain["privacy"] == {"notion": "eps-LDP", "unit": "record"}
 
 
 def test_settings_beside_the_file_are_read_and_named(ldpflow, tmp_path):

@@ -102,15 +102,6 @@ def test_every_threshold_asks_some_user(rounds, tau, epsilon):
         assert n - rounds * 9 <= sum(a * c for a, c in zip(asked, counts, strict=True)) <= n
 
 
-@pytest.mark.parametrize("kind", PROTOCOLS)
-def test_one_answer_is_the_default_and_a_guarantee_is_for_all_of_them(kind):
-    protocol = PROTOCOLS[kind](range=(0.0, 1.0), epsilon=2.0, answers=4)
-    assert protocol.budget().epsilon == 0.5
-    single = PROTOCOLS[kind](range=(0.0, 1.0), epsilon=2.0)
-    assert "answers" not in single.key_settings()
-    assert protocol.bit_variance(0.5) == single.bit_variance(0.5)
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", ONE_SHOT)
 @pytest.mark.parametrize(("k", "epsilon", "answers"), [(16, 0.5, 1), (256, 4.0, 1), (64, 1.0, 3)])

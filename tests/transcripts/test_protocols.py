@@ -59,29 +59,26 @@ def test_three_quantiles_from_reports_of_the_client(kind):
     assert found.flags == [] and len(found.verdicts) == 3
 
 
-def rounds_table(n=6000, tau=0.5, epsilon=2.0):
+@cache
+def rounds_table(n=6000):
     """A collection of rounds by ldpflow.client, the server's thresholds from the counts so far."""
-    made = lf.Rounds(epsilon=epsilon, range=tuple(RANGE))
+    made = lf.Rounds(epsilon=2.0, range=tuple(RANGE))
     draw = random.Random(4)
     counts = np.zeros((made.rounds, 8, 2))
     rows = []
-    for turn, asked in enumerate(made.asked(n, tau)):
-        x = fold_rounds(made, tau, counts).thresholds[turn]
+    for turn, asked in enumerate(made.asked(n, 0.5)):
+        x = fold_rounds(made, 0.5, counts).thresholds[turn]
         for question in range(made.thresholds()[turn]):
             for _ in range(asked):
-                report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), epsilon, draw.randrange)
+                report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), 2.0, draw.randrange)
                 counts[turn, question] += (1, report)
                 rows.append((turn + 1, question, float(x[question]), report))
     names = ("round", "question", "theta", "report")
     return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
 
 
-@pytest.fixture(scope="module")
-def searched():
-    return rounds_table()
-
-
-def test_rounds_of_the_client(searched):
+def test_rounds_of_the_client():
+    searched = rounds_table()
     found = analyse(searched, ROUNDS | {"level": 0.9999})
     row = found.reported()
     assert row["method"] == "fieller" and row["lower"] < 0.0 < row["upper"] < row["lower"] + 1.0
@@ -116,7 +113,8 @@ def test_a_row_that_cannot_be_right_is_named(kind, column, value):
     assert fault(changed(reports_of(kind), 1234, column, value), protocol(kind)) == (1234, column)
 
 
-def test_rounds_that_cannot_be_right_are_named(searched):
+def test_rounds_that_cannot_be_right_are_named():
+    searched = rounds_table()
     last = searched.num_rows
     first_of_third = searched["round"].to_pylist().index(3) + 1
     for row, column, value in (
