@@ -16,7 +16,7 @@ import ldpflow as lf
 from ldpflow import client
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import merge_settings, read_collection, read_settings
+from ldpflow.practice.transcripts.collection import read_collection, read_settings
 from ldpflow.practice.transcripts.reading import RowError
 from ldpflow.practice.transcripts.result import interval_words
 from ldpflow.practice.transcripts.writing import stored_transcript
@@ -313,10 +313,8 @@ def test_results_on_a_scale_come_back_in_the_unit(tables, scale, method, tmp_pat
 def test_what_is_read():
     methods = [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}, {"kind": "BB", "beta": [0.7, 0.8]}]
     collection = read_collection(SETTINGS | {"level": [0.9, 0.95], "origin": 39, "method": methods})
-    assert collection.taus == (0.9,) and collection.levels == (0.9, 0.95)
-    assert collection.algorithm.step_constant() == 40.0 and collection.start == (20.0,)
+    assert collection.levels == (0.9, 0.95) and collection.origin == (39.0,)
     assert [m.kind for m in collection.methods] == ["TR", "BB", "BB"]
-    assert collection.origin == (39.0,) and collection.batch_size == 1
     assert read_collection(with_own("problem", tau=[0.9]) | {"path": None}) == read_collection(SETTINGS)
     rounds = read_collection(SETTINGS | {"algorithm": {"c": 1.0, "gamma": 0.6, "batch_size": 20}})
     assert rounds.batch_size == 20 and rounds.start is None
@@ -373,12 +371,3 @@ def with_own(table, settings=SETTINGS, **own):
 )
 def test_what_is_refused(settings, field):
     assert field_of(read_collection, settings) == field
-
-
-def test_two_sources_must_agree():
-    both = merge_settings({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}, "d": [3]}, "x")
-    assert both == {"a": {"b": 1, "c": 2}, "d": [3]}
-    assert merge_settings({"level": 0.9}, {"level": [0.9]}, "x") == {"level": 0.9}
-    with pytest.raises(InputError) as caught:
-        merge_settings({"a": {"b": 1}}, {"a": {"b": 2}}, "the file")
-    assert caught.value.field == "a.b" and "2, as the file says" in str(caught.value)

@@ -9,7 +9,6 @@ import io
 import math
 import re
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from functools import cache
@@ -279,35 +278,32 @@ class Cases:
             yield self.csv(f"{kind} byte {at} = {data[at]}", bytes(data), right, settings)
 
 
-def outcome(case: Case) -> dict[str, Any]:
-    """Exit code, output and CPU time of a case."""
-    out, err = io.StringIO(), io.StringIO()
-    started, failure, code = time.process_time(), "", None
+def run(case: Case) -> tuple[int | None, str, str, float]:
+    """Exit code, output, messages and CPU time of a case."""
+    out, err, started = io.StringIO(), io.StringIO(), time.process_time()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(["analyse", *case.arguments, "--format", "csv"])
+    return code, out.getvalue(), err.getvalue(), time.process_time() - started
+
+
+def fault_of(case: Case, sound: str) -> str:
+    """What is wrong with the outcome of a case, or nothing; ``sound`` is that of the sound transcript."""
     try:
-        with redirect_stdout(out), redirect_stderr(err):
-            code = main(["analyse", *case.arguments, "--format", "csv"])
-    except BaseException:
-        failure = traceback.format_exc()
-    texts = {"out": out.getvalue(), "err": err.getvalue(), "seconds": time.process_time() - started}
-    return {"right": case.right, "code": code, "failure": failure} | texts
-
-
-def wrong(found: dict[str, Any], sound: str) -> str:
-    """What is wrong with an outcome, or nothing; ``sound`` is the output for the sound transcript."""
-    lines = [line for line in found["err"].splitlines() if not line.startswith("settings: ")]
-    if found["failure"]:
-        return f"traceback: {found['failure'].strip().splitlines()[-1][:200]}"
-    if found["code"] == 2 and (len(lines) != 1 or not lines[0].startswith("ldpflow: ") or found["out"]):
-        return f"not one message: {found['err'][:300]!r}"
-    if found["code"] not in ((2,) if found["right"] == "nothing" else (0, 1, 2)):
-        return f"exit code {found['code']}: {found['out'][:300]!r}"
-    if found["code"] != 2 and found["right"] == "rows" and not alike(found["out"], sound):
+        code, out, err, seconds = run(case)
+    except BaseException as error:
+        return f"traceback: {error!r}"[:200]
+    lines = [line for line in err.splitlines() if not line.startswith("settings: ")]
+    if code == 2 and (len(lines) != 1 or not lines[0].startswith("ldpflow: ") or out):
+        return f"not one message: {err[:300]!r}"
+    if code not in ((2,) if case.right == "nothing" else (0, 1, 2)):
+        return f"exit code {code}: {out[:300]!r}"
+    if code != 2 and case.right == "rows" and not alike(out, sound):
         return "other rows than those of the sound transcript"
-    if not found["err"].replace("\n", "").isprintable():
+    if not err.replace("\n", "").isprintable():
         return "escapes for the terminal"
-    if len(found["err"]) > 1500:
-        return f"a message of {len(found['err'])} characters"
-    return f"{found['seconds']:.0f} s of CPU time" if found["seconds"] > CPU_SECONDS else ""
+    if len(err) > 1500:
+        return f"a message of {len(err)} characters"
+    return f"{seconds:.0f} s of CPU time" if seconds > CPU_SECONDS else ""
 
 
 def alike(out: str, sound: str) -> bool:
@@ -335,8 +331,8 @@ def alike(out: str, sound: str) -> bool:
 )
 def test_hostile_transcripts(tmp_path, count, names):
     cases = Cases(tmp_path)
-    sound = outcome(cases.csv("sound", text_of(cases.lines), "rows"))
-    assert sound["code"] in (0, 1) and sound["out"].startswith("method,") and not sound["failure"]
+    code, sound, *_ = run(cases.csv("sound", text_of(cases.lines), "rows"))
+    assert code in (0, 1) and sound.startswith("method,")
     found = cases.all(count, names)
     assert len(found) == count
-    assert {case.name: fault for case in found if (fault := wrong(outcome(case), sound["out"]))} == {}
+    assert {case.name: fault for case in found if (fault := fault_of(case, sound))} == {}
