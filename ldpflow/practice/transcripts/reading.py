@@ -296,9 +296,11 @@ class Transcript:
         found = (stored or {}).get(METADATA)
         return None if found is None else decode_text(found, "file", self.place, "settings in its metadata")
 
-    def chunks(self) -> Iterator[Chunk]:
-        """The rows in order, at most 65,536 at a time; RowError at a value that cannot be read."""
-        first = 1
+    def chunks(self, first: int = 1) -> Iterator[Chunk]:
+        """The rows in order, at most 65,536 at a time; RowError at a value that cannot be read.
+
+        ``first`` is the number of the first row.
+        """
         for batch in self.batches():
             for start in range(0, batch.num_rows, CHUNK):
                 chunk = self.chunk(batch.slice(start, CHUNK), first)
@@ -484,8 +486,4 @@ class Joined:
     def chunks(self) -> Iterator[Chunk]:
         """The rows in order."""
         for part, offset in zip(self.parts, self.offsets, strict=False):
-            try:
-                for chunk in part.chunks():
-                    yield replace(chunk, first=offset + chunk.first)
-            except RowError as error:
-                raise error.at(error.row, self.name(part)) from None
+            yield from part.chunks(offset + 1)
