@@ -1,7 +1,5 @@
 """``ldpflow analyse`` and ``ldpflow transcript``: table, JSON, CSV, page, exit codes, what is refused."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

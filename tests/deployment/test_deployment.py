@@ -1,7 +1,5 @@
 """The route of docs/tutorials/deployment.md, and whether its intervals cover the population's quantiles."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import shlex

@@ -1,7 +1,5 @@
 """examples/collect: reports survive crashes, each is counted once, and the reports give an interval."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import signal

@@ -1,7 +1,5 @@
 """Commands of docs/pilot_to_plan.md print what stands there; studies of docs/ties.md make its table."""
 
-from __future__ import annotations
-
 import csv
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Counts from their exact law against populations simulated user by user, and against stated variances."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """Settings of protocols, and quantiles and intervals from F^ at edges, against loops."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

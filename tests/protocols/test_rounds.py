@@ -1,7 +1,5 @@
 """Distribution functions of populations, and ``rounds`` against NumPy and simulated users."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -1,7 +1,5 @@
 """A small transcript in memory and as files."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq

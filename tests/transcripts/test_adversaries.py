@@ -1,7 +1,5 @@
 """Intervals widened for a share of adversarial users: simulated attacks, and literal worst shifts."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """From a transcript to intervals, flags, words and exit codes."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

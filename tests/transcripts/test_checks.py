@@ -1,7 +1,5 @@
 """Every fault of a transcript is named with its row, in the order of the checks."""
 
-from __future__ import annotations
-
 import math
 import os
 from unittest import mock

@@ -1,7 +1,5 @@
 """A design file as settings, several files as one collection, what is printed, and misspelt columns."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Reports of protocols without a path: intervals, and damage that is named."""
 
-from __future__ import annotations
-
 import math
 import random
 from functools import cache

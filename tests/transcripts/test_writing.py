@@ -1,7 +1,5 @@
 """Transcripts of simulated replicates give the stored rows of a sweep, bit for bit."""
 
-from __future__ import annotations
-
 import math
 import subprocess
 import sys
@@ -43,7 +41,6 @@ METHODS = methods(
     {"kind": "EBS", "block_rule": ["half", "2n^0.6"]},
     {"kind": "LUG", "base": "BM"},
     {"kind": "SUF", "share": [0.3, 0.5]},
-    {"kind": "SUF", "base": "OBM"},
     {"kind": "ACS", "t_opt": 1000},
     {"kind": "ACS", "t_opt": 3000, "base": "TR", "degree": 3},
 )
@@ -69,12 +66,10 @@ def sgd(problem, mechanism, **settings):
 
 LAPLACE, GAUSSIAN = {"kind": "laplace", "epsilon": 8.0}, {"kind": "gaussian", "mu": 1.0}
 CELLS = {"kind": "cells", "epsilon": 2.0}
-BATCHES = {"kind": "minibatch_sgd", "batch_size": 3, "c": 8.0, "theta0": 2.0}
 TWO, THREE = ({"kind": "quantiles", "taus": [taus]} for taus in ([0.4, 0.5], [0.2, 0.5, 0.8]))
 CASES = {
     "randomised response": (QUANTILE, METHODS),
     "private bit": (response(sampling="private_bit"), METHODS),
-    "private bit of 32 bits": (response(sampling="private_bit_32"), METHODS),
     "liars": (response(kind="deployed_response", liars=0.1, answer_above=0.8), METHODS[:6]),
     "laplace": (QUANTILE | {"mechanism": LAPLACE | {"epsilon": 2.0}}, RESIDUAL),
     "gaussian": (QUANTILE | {"mechanism": GAUSSIAN}, RESIDUAL),
@@ -84,8 +79,6 @@ CASES = {
         METHODS[:5],
     ),
     "vector": (sgd(PLANE, LAPLACE, c=0.4), VECTOR),
-    "vector in rounds": (sgd(PLANE, GAUSSIAN, batch_size=4, c=0.4), VECTOR),
-    "two quantiles": (sgd(TWO, CELLS, c=3.0), VECTOR),
     "three quantiles in rounds": (
         sgd(THREE | {"scale": 3.0}, CELLS | {"sampling": "private_bit"}, batch_size=2, c=3.0),
         VECTOR,
