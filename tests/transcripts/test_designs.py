@@ -339,6 +339,7 @@ def with_own(table, settings=SETTINGS, **own):
         (with_own("mechanism", kind=...), "mechanism.kind"),
         (with_own("mechanism", epsilon=...), "mechanism.epsilon"),
         (with_own("mechanism", kind="deployed_response"), "mechanism.kind"),
+        (with_own("mechanism", kind=["randomized_response", "laplace"]), "mechanism"),
         (SETTINGS | {"mechanism": {"kind": "gaussian", "mu": 1.0, "mu_min": 0.5}}, "mechanism"),
         (with_own("algorithm", c=...), "algorithm.c"),
         (with_own("algorithm", gamma=...), "algorithm.gamma"),

@@ -296,9 +296,8 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
             raise InputError(name, dict(read_table(settings, name)), "nothing with a protocol")
     table = read_table(settings, "protocol")
     protocol: Protocol = read_component("protocol", table)
-    for name in ("epsilon", "k"):
-        if table.get(name) is None and name in type(protocol).model_fields:
-            raise InputError(f"protocol.{name}", None, "given: the devices used it")
+    if table.get("k") is None and "k" in type(protocol).model_fields:
+        raise InputError("protocol.k", None, "given: the devices used it")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
             allowed = f"{value}: a simulation of users; a collection has one report of each"
@@ -316,8 +315,6 @@ OF_THE_USERS = {"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0, "answers
 
 def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
     table = read_table(settings, "mechanism")
-    if "kind" not in table:
-        raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
     read_component("mechanism", table)  # refuses a sampling that is none; it is about simulated users
     mechanism: Mechanism = read_component("mechanism", {k: v for k, v in table.items() if k != "sampling"})
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
