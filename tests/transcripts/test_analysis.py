@@ -103,23 +103,25 @@ NO_ROOT = dict.fromkeys(("estimate", "se", "relaxation_times", "lack_of_fit")) |
 
 
 @pytest.mark.parametrize(
-    ("low", "high", "planned", "flag", "code", "strict"),
+    ("low", "high", "planned", "flags", "degree", "code"),
     [
-        ({}, NO_ROOT, True, "undefined_3", 0, 1),
+        ({}, NO_ROOT, True, ("undefined_3",), 2, 0),
         # Degree 2 does not fit either: the interval that is reported cannot be trusted.
-        ({"lack_of_fit": 3.0}, NO_ROOT, False, "undefined_3", 1, 1),
-        ({"early_shift": -1.2}, {}, False, "early_steps", 0, 1),
-        ({"early_shift": 0.9}, {}, False, None, 0, 0),
-        ({"early_shift": None}, {}, False, None, 0, 0),
+        ({"lack_of_fit": 3.0}, NO_ROOT, False, ("poor_fit", "undefined_3"), 2, 1),
+        ({"lack_of_fit": 3.0}, {}, False, ("poor_fit",), 3, 0),
+        ({"early_shift": -1.2}, {}, False, ("early_steps",), 2, 0),
+        ({"early_shift": 0.9}, {}, False, (), 2, 0),
+        ({"early_shift": None}, {}, False, (), 2, 0),
     ],
 )
-def test_flags_and_exit_codes_of_fits(low, high, planned, flag, code, strict):
+def test_flags_and_exit_codes_of_fits(low, high, planned, flags, degree, code):
     fit = {"relaxation_times": 60.0, "lack_of_fit": 0.0, "estimate": 1.0, "se": 0.1, "status": "ok"}
-    own = {"method": "TR", "asked": True}
-    fits = [{**own, **fit, "degree": degree, **row} for degree, row in ((2, low), (3, high))]
+    fits = [
+        fit | {"method": "TR", "asked": True, "degree": 2 + at} | row for at, row in enumerate((low, high))
+    ]
     found = verdict_of(fits, fits, fits[1] if planned else None, 1.0, 0.0, 1.0, 0.51, 10_000, False)
-    assert found.reported == fits[0] and (flag in found.flags if flag else not found.flags)
-    assert [found.exit_code(given, False) for given in (False, True)] == [code, strict]
+    assert found.reported["degree"] == degree and found.flags == flags
+    assert found.exit_code(False, False) == code and found.exit_code(True, False) == bool(flags)
 
 
 @pytest.mark.parametrize(
