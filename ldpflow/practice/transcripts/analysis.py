@@ -34,16 +34,6 @@ from ldpflow.components.protocols.rounds import FIRST
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.transcripts.checks import (
-    TOLERANCE,
-    AnswerCounts,
-    earliest,
-    epsilon_error,
-    first_error,
-    odd_shares,
-    theta_error,
-    whole_number_error,
-)
 from ldpflow.practice.transcripts.collection import (
     BOUNDED,
     OF_THE_SCALE,
@@ -56,7 +46,20 @@ from ldpflow.practice.transcripts.collection import (
 )
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw, answers_of
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
-from ldpflow.practice.transcripts.reading import Chunk, Joined, RowError, list_names
+from ldpflow.practice.transcripts.reading import (
+    TOLERANCE,
+    AnswerCounts,
+    Chunk,
+    Joined,
+    RowError,
+    earliest,
+    epsilon_error,
+    first_error,
+    list_names,
+    odd_shares,
+    theta_error,
+    whole_number_error,
+)
 from ldpflow.practice.transcripts.result import (
     Analysis,
     EstimatedCdf,
