@@ -18,7 +18,7 @@ from ldpflow.practice.transcripts.reading import RowError
 from ldpflow.practice.transcripts.result import Verdict, arrival_of, interval_words, verdict_of
 from ldpflow.report.analysis_page import analysis_html
 from tests.oracles.transcript import SETTINGS, cell_demo, demo, folded, values
-from tests.transcripts.conftest import as_table, field_of, write
+from tests.transcripts.conftest import as_table, changed, field_of, write
 
 BM = {"method": [{"kind": "BM"}]}
 CUBIC = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}
@@ -112,6 +112,7 @@ NO_ROOT = dict.fromkeys(("estimate", "se", "relaxation_times", "lack_of_fit")) |
         ({"early_shift": -1.2}, {}, False, ("early_steps",), 2, 0),
         ({"early_shift": 0.9}, {}, False, (), 2, 0),
         ({"early_shift": None}, {}, False, (), 2, 0),
+        ({"relaxation_times": 10.0}, {}, False, ("too_short", "not_arrived"), 2, 0),
     ],
 )
 def test_flags_and_exit_codes_of_fits(low, high, planned, flags, degree, code):
@@ -122,6 +123,7 @@ def test_flags_and_exit_codes_of_fits(low, high, planned, flags, degree, code):
     found = verdict_of(fits, fits, fits[1] if planned else None, 1.0, 0.0, 1.0, 0.51, 10_000, False)
     assert found.reported["degree"] == degree and found.flags == flags
     assert found.exit_code(False, False) == code and found.exit_code(True, False) == bool(flags)
+    assert found.exit_code(False, True) == max(code, "not_arrived" in flags)
 
 
 @pytest.mark.parametrize(
@@ -146,15 +148,6 @@ def test_words(rows, analysis):
     table = as_table(rows[0], user=np.arange(20_000))
     paragraph = analyse(table, SETTINGS | {"path": "p" + "0" * 16} | BM).methods_paragraph()
     assert "; each user reported once" in paragraph and "simulated reports" in paragraph
-
-
-def test_a_run_that_did_not_arrive():
-    """c = 1 at scale 30: a few relaxation times, the average far below; BM must not be used."""
-    rows, _ = demo(n=5000, c=2.0, theta0=-100.0)
-    settings = SETTINGS | {"algorithm": {"c": 2.0, "gamma": 0.51}}
-    found = analyse(as_table(rows), settings | BM)
-    assert "too_short" in found.flags or "undefined" in found.flags
-    assert found.verdicts[0].arrival == "not_arrived" and found.exit_code() == 1
 
 
 def test_steps_that_are_too_large():
@@ -274,9 +267,9 @@ def two():
     return cell_demo()
 
 
-def table(rows, **changed):
-    columns = {"theta_0": [t[0] for t, _ in rows], "theta_1": [t[1] for t, _ in rows]}
-    return pa.table(columns | {"report": [cell for _, cell in rows]} | changed)
+def table(rows):
+    thetas, cells = zip(*rows, strict=True)
+    return pa.table({f"theta_{j}": [t[j] for t in thetas] for j in (0, 1)} | {"report": cells})
 
 
 def test_two_quantiles(two):
@@ -319,10 +312,9 @@ def test_a_method_to_report_is_of_each_quantile():
     """A degree that no vector has may be planned; degree 1 of the vector warns of its bias."""
     problem = UnknownLaw(d=2, taus=(0.3, 0.6), several=True)
     path = CollectedPath(problem, lf.Cells(epsilon=2.0), lf.LdpSgd())
-    planned, joint = {"kind": "TR", "degree": 3, "burn_in": "0.01n"}, [{"kind": "TR", "degree": 1}]
-    methods = Methods(path, read_collection(CELLS | {"method": planned}))
+    methods = Methods(path, read_collection(CELLS | {"method": CUBIC}))
     assert methods.planned.degree == 3 and methods.planned.separate and methods.notes() == []
-    (note,) = Methods(path, read_collection(CELLS | {"method": joint})).notes()
+    (note,) = Methods(path, read_collection(CELLS | {"method": [{"kind": "TR", "degree": 1}]})).notes()
     assert "keeps the bias that curvature gives" in note
 
 
@@ -339,39 +331,25 @@ def test_limits_for_adversaries_are_those_of_each_quantile(two):
 
 
 def test_a_start_for_each_quantile():
-    rows, _ = cell_demo(theta0=(-1.0, 0.5))
-
-    def settings(*theta0):
-        algorithm = {"c": 3.0, "gamma": 0.6, "theta0": list(theta0)}
-        return CELLS | {"algorithm": algorithm}
-
-    whole = analyse(table(rows), settings(-1.0, 0.5))
+    reports = table(cell_demo(theta0=(-1.0, 0.5))[0])
+    steps = {"c": 3.0, "gamma": 0.6}
+    whole = analyse(reports, CELLS | {"algorithm": steps | {"theta0": [-1.0, 0.5]}})
     assert whole.start == (-1.0, 0.5) and whole.to_dict()["algorithm"]["theta0"] == [-1.0, 0.5]
     for theta0, words in (
-        ((-1.0, 0.6), "row 1, theta_1"), ((-1.0, 0.5, 1.0), "2 numbers, or one"), ((0.5, -1.0), "decrease"),
+        ([-1.0, 0.6], "row 1, theta_1"), ([-1.0, 0.5, 1.0], "2 numbers, or one"), ([0.5, -1.0], "decrease"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=words):
-            analyse(table(rows), settings(*theta0))
-
-
-def fault(rows, settings=CELLS, **changed):
-    with pytest.raises(RowError) as caught:
-        analyse(table(rows, **changed), settings)
-    return caught.value
+            analyse(reports, CELLS | {"algorithm": steps | {"theta0": theta0}})
 
 
 def test_bad_rows(two):
-    rows, _ = two
-    (first, second), cell = rows[700]
-    for at, row, column in (
-        (700, ((first, second + 1e-6), cell), "theta_1"),
-        (700, ((second, first), cell), "theta_0"),
-        (41, (rows[41][0], 3), "report"),
-    ):
-        found = fault([*rows[:at], row, *rows[at + 1 :]])
-        assert (found.row, found.column) == (at + 1, column)
-    without = CELLS | {"algorithm": {"c": 3.0, "gamma": 0.6}}
-    assert fault([((1.0, 0.0), rows[0][1]), *rows[1:]], without).row == 1
+    without = CELLS | {"algorithm": {"c": 3.0, "gamma": 0.6}}  # the first thetas are those of the file
+    for settings, row, column, value in (
+        (CELLS, 701, "theta_1", 9.0), (CELLS, 42, "report", 3), (without, 1, "theta_0", 1.0),
+    ):  # fmt: skip
+        with pytest.raises(RowError) as caught:
+            analyse(changed(table(two[0]), row, column, value), settings)
+        assert (caught.value.row, caught.value.column) == (row, column)
 
 
 def test_cells_that_come_too_often():
