@@ -73,6 +73,12 @@ def text_of(lines: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def parquet_of(table: pa.Table, **options: Any) -> bytes:
+    sink = io.BytesIO()
+    pq.write_table(table, sink, **options)
+    return sink.getvalue()
+
+
 class Cases:
     """Writes the files of the cases into a folder."""
 
@@ -94,12 +100,7 @@ class Cases:
         file = self.write(f"{next(self.numbers)}.csv", content)
         return Case(what, (file, "--settings", settings or self.settings), right)
 
-    def parquet(self, what: str, table: pa.Table, right: str = "nothing", **options: Any) -> Case:
-        sink = io.BytesIO()
-        pq.write_table(table, sink, **options)
-        return self.parquet_bytes(what, sink.getvalue(), right)
-
-    def parquet_bytes(self, what: str, content: bytes, right: str = "nothing") -> Case:
+    def parquet(self, what: str, content: bytes, right: str = "nothing") -> Case:
         file = self.write(f"{next(self.numbers)}.parquet", content)
         return Case(what, (file, "--settings", self.settings), right)
 
@@ -107,9 +108,6 @@ class Cases:
         """The sound rows with other or further columns."""
         own = {"theta": [row[0] for row in self.rows], "report": [row[1] for row in self.rows]}
         return pa.table(own | columns)
-
-    def header(self, names: list[str]) -> str:
-        return text_of([",".join(names)] + [",".join(["0"] * len(names))] * 3)
 
     def all(self, most: int, names: Sequence[str]) -> list[Case]:
         """Cases of some families in turn, each without an end or with a few cases."""
@@ -127,7 +125,8 @@ class Cases:
             ["report_0"] * 3, ["report_-1"], ["report_+1"], ["report_1_0"], ["report_1e3"], ["report_²"],
             ["report", "\ud7ff", "user", "user "], ["report", "round", "round"],
         ):  # fmt: skip
-            yield self.csv(f"names {str(names)[:60]!a}", self.header(names))
+            rows = [",".join(["0"] * len(names))] * 3
+            yield self.csv(f"names {str(names)[:60]!a}", text_of([",".join(names), *rows]))
 
     def whole_files(self, kind: str) -> Iterator[Case]:
         """Files that are no CSV in UTF-8, and sound ones with rows or bytes changed."""
@@ -180,22 +179,19 @@ class Cases:
             ("thetas of 1e308", {"theta": [1e308, -1e308] * (USERS // 2)}),
         ]
         for what, changed in columns:
-            yield self.parquet(f"parquet {what}", self.table(**changed))
-        yield self.parquet("parquet without rows", self.table().slice(0, 0))
-        yield self.parquet("parquet without columns", pa.table({}))
+            yield self.parquet(f"parquet {what}", parquet_of(self.table(**changed)))
+        yield self.parquet("parquet without rows", parquet_of(self.table().slice(0, 0)))
+        yield self.parquet("parquet without columns", parquet_of(pa.table({})))
         zeros = pa.table({"theta": [0.0] * 2**22, "report": [0] * 2**22})
-        yield self.parquet("parquet of 4 million equal rows", zeros, compression="zstd")
+        yield self.parquet("parquet of 4 million equal rows", parquet_of(zeros, compression="zstd"))
+        plain = {"compression": "zstd", "use_dictionary": False}
         page = pa.table({"report": pa.array([0] * 2**24, pa.int64())})
-        yield self.parquet(
-            "parquet of one page", page, data_page_size=2**30, compression="zstd", use_dictionary=False
-        )
+        yield self.parquet("parquet of one page", parquet_of(page, data_page_size=2**30, **plain))
         texts = self.table(user=pa.array(["a" * 400_000] * USERS))
-        yield self.parquet("parquet of large texts", texts, compression="zstd", use_dictionary=False)
+        yield self.parquet("parquet of large texts", parquet_of(texts, **plain))
 
     def bytes_of_parquet(self) -> Iterator[Case]:
-        sink = io.BytesIO()
-        pq.write_table(self.table(), sink, write_page_checksum=True)
-        whole = sink.getvalue()
+        whole = parquet_of(self.table(), write_page_checksum=True)
         contents = [
             b"PAR1", b"PAR1PAR1", whole[:-4], whole[4:], whole[:-9], whole[:100],
             b"PARE" + whole[4:-4] + b"PARE",
@@ -203,14 +199,14 @@ class Cases:
         ]  # fmt: skip
         for content in contents:
             right = "rows" if content == contents[-1] else "nothing"
-            yield self.parquet_bytes(f"parquet of {len(content)} bytes", content, right)
+            yield self.parquet(f"parquet of {len(content)} bytes", content, right)
         while True:
             data = bytearray(whole)
             # Half of the changes to the metadata at the end.
             first = self.random.choice([0, len(data) - 900])
             at = self.random.randrange(first, len(data))
             data[at] ^= 1 << self.random.randrange(8)
-            yield self.parquet_bytes(f"parquet bit of byte {at}", bytes(data), "rows")
+            yield self.parquet(f"parquet bit of byte {at}", bytes(data), "rows")
 
     def settings_of_wrong_types(self) -> Iterator[Case]:
         sound = self.write("sound-again.csv", text_of(self.lines))
