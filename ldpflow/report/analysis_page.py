@@ -23,7 +23,6 @@ from ldpflow.report.page import render_page
 from ldpflow.report.results import Row
 
 if TYPE_CHECKING:
-    from ldpflow.practice.transcripts.methods import Row as AnalysisRow
     from ldpflow.practice.transcripts.result import Analysis
 
 FAMILIES = [("iterate", "oracle"), ("average", "BM")]
@@ -50,7 +49,12 @@ def analysis_html(analysis: Analysis) -> str:
         for kind, chart in drawn.items():
             heading = ", ".join(filter(None, (CAPTIONS[kind]["heading"], name)))
             figures.append((f"{kind}-{j}", heading, CAPTIONS[kind]["caption"], chart))
-    shown = shown_columns(analysis.asked, analysis.unit)
+    asked = analysis.asked
+    shown = shown_columns(asked, analysis.unit)
+    titles = [
+        (method_label(row, asked), f"{row['level']:g}", analysis.coordinate_name(row["coordinate"]) or "0")
+        for row in asked
+    ]
     return render_page(
         "analysis.html.jinja",
         figures,
@@ -62,7 +66,7 @@ def analysis_html(analysis: Analysis) -> str:
         analysis=analysis,
         range=range_words(analysis),
         head=["method", "level", "coordinate", *(title for title, _ in shown)],
-        rows=[[*row_names(row, analysis), *(text(row) for _, text in shown)] for row in analysis.asked],
+        rows=[[*own, *(text(row) for _, text in shown)] for own, row in zip(titles, asked, strict=True)],
         oddities=analysis.oddities,
         notes=analysis.remarks(),
         methods=analysis.methods_paragraph(),
@@ -77,11 +81,6 @@ def range_words(analysis: Analysis) -> str:
     bins = getattr(collection.protocol, "k", None)
     low, high = inverse(collection.scale, collection.protocol.ends).tolist()
     return limits_words(low, high, analysis.unit) + (f", {bins} bins" if bins else "")
-
-
-def row_names(row: AnalysisRow, analysis: Analysis) -> tuple[str, str, str]:
-    name = analysis.coordinate_name(row["coordinate"]) or "0"
-    return method_label(row, analysis.asked), f"{row['level']:g}", name
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:

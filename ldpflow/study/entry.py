@@ -126,8 +126,7 @@ def read_group(group: str, tables: object) -> tuple[Entry, ...]:
 
 def read_component(group: str, table: Mapping[str, Any]) -> Any:
     """The component of a table with one value for every setting."""
-    (entry,) = read_group(group, dict(table))
-    found = entry.combinations()
+    found = [one for entry in read_group(group, dict(table)) for one in entry.combinations()]
     if len(found) != 1:
         raise InputError(group, dict(table), "one value for every setting")
     return found[0]

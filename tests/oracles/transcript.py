@@ -37,25 +37,6 @@ def demo(n=20_000, tau=0.9, epsilon=1.0, c=40.0, gamma=0.51, theta0=20.0, scale=
     return rows, theta
 
 
-def first_bad_row(rows, last, tau, epsilon, c, gamma):
-    """Number of the first row whose theta does not follow, or None."""
-    a = values(tau, epsilon)
-    for i, (theta, report) in enumerate(rows, start=1):
-        step = c * i**-gamma * a[report]
-        after = rows[i][0] if i < len(rows) else last
-        slack = 1e-9 * abs(step) + 8 * 2.0**-52 * max(abs(theta), abs(after))
-        if abs(after - (theta - step)) > slack:
-            return i + 1
-    return None
-
-
-def moved(rows, at, by):
-    """The rows with the theta of row ``at`` (from 1) moved."""
-    changed = list(rows)
-    changed[at - 1] = (changed[at - 1][0] + by, changed[at - 1][1])
-    return changed
-
-
 def folded(thetas, gradients, origin, times):
     """What is kept of a scalar path at the times: S, self-normalisation, and cubic and quartic sums.
 

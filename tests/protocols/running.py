@@ -1,7 +1,5 @@
 """Streams of protocols' replicates, and variances of F^."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ldpflow.components.protocols import PROTOCOLS

@@ -1,16 +1,22 @@
-"""Protocol ``rounds``: every step against NumPy, and the whole run against simulated users."""
-
-from __future__ import annotations
+"""Distribution functions of populations, and ``rounds`` against NumPy and simulated users."""
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.components.problems.laws import Law
+from ldpflow.components.problems.column_law import column_law
+from ldpflow.components.problems.laws import Component, Law
 from ldpflow.components.protocols import PROTOCOLS
-from ldpflow.components.protocols.collections import run_rounds
+from ldpflow.components.protocols.collections import call, run_rounds
 from ldpflow.components.protocols.protocol import budget
-from ldpflow.components.protocols.round_counts import fieller, fit_logistic, grid_posterior
+from ldpflow.components.protocols.round_counts import (
+    CODES,
+    cdf_at,
+    fieller,
+    fit_logistic,
+    grid_posterior,
+    population_of,
+)
 from ldpflow.results.protocol_curves import bit_variance
 from tests.oracles import protocols as oracle
 from tests.protocols.running import Z90, keys
@@ -110,3 +116,38 @@ def test_error_and_coverage_with_several_answers():
     covered = (limits.lower <= 0) & (limits.upper >= 0)
     assert 0.88 < covered.mean() < 0.95
     assert (run.received <= n).all() and (run.received > 0.55 * n).all()
+
+
+# Distribution functions of populations against those of the laws
+
+DRAW = np.random.default_rng(20261122)
+POINTS = np.concatenate([DRAW.normal(0, 3, 40), DRAW.uniform(0, 30, 40), [0.0, 1.0, -50.0, 50.0, 1e-12]])
+SHAPES = {"lognormal": 0.7, "weibull": 1.7, "pareto": 2.2, "gamma": 3.3}
+COLUMN = column_law(np.exp(DRAW.normal(size=500)))
+
+
+def law(name, **settings):
+    df = 2.5 if name == "student_t" else None
+    table = COLUMN if name == "empirical" else None
+    return Law(name, df=df, shape=SHAPES.get(name), table=table, **settings)
+
+
+MIXTURE = Law(
+    "mixture",
+    location=1.0,
+    scale=2.0,
+    components=(Component(1.0, law("normal", location=-1.0, scale=0.5)), Component(3.0, law("gamma"))),
+)
+LAWS = [law(name, location=0.25, scale=2.0) for name in CODES] + [MIXTURE]
+
+
+def cdf_values(law, points):
+    values = np.empty(len(points))
+    call(cdf_at, values, population_of(law), points)
+    return values
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_the_arrays_give_the_law_s_distribution_function(law):
+    x = 0.25 + 2.0 * POINTS
+    assert cdf_values(law, x) == pytest.approx(law.cdf_values(x), abs=2e-12)

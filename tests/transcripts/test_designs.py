@@ -1,14 +1,12 @@
 """A design file as settings, several files as one collection, what is printed, and misspelt columns."""
 
-from __future__ import annotations
-
 import math
 import random
 from itertools import pairwise
-from unittest import mock
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,16 +14,17 @@ import ldpflow as lf
 from ldpflow import client
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts import reading
-from ldpflow.practice.transcripts.collection import read_settings
+from ldpflow.practice.transcripts.collection import read_collection, read_settings
 from ldpflow.practice.transcripts.reading import RowError
 from ldpflow.practice.transcripts.result import interval_words
 from ldpflow.practice.transcripts.writing import stored_transcript
 from ldpflow.report.analysis_page import analysis_html
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from ldpflow.study.reading import toml_text
 from tests.oracles.transcript import SETTINGS, demo
 from tests.transcripts.conftest import as_table, changed, field_of, write
+from tests.transcripts.test_protocols import HAAR as SIGNS
 from tests.transcripts.test_protocols import ROUNDS, rounds_table
 
 DESIGN = """
@@ -87,10 +86,9 @@ def numbers(analysis):
 
 
 def test_a_design_is_read_as_settings_and_its_law_is_not(design, reports, tmp_path):
-    table = pa.table({"report": reports, "user": [f"u{i}" for i in range(3000)]})
-    files = write_parts(tmp_path, table, 700, 2100)
+    files = write_parts(tmp_path, pa.table({"report": reports}), 700, 2100)
     found = lf.analyse(files, design)
-    assert numbers(found) == numbers(lf.analyse(table, SAME)) and found.files == 3
+    assert numbers(found) == numbers(lf.analyse({"report": reports}, SAME)) and found.files == 3
     assert found.reported(1)["limits"] == "outer" and found.collection.n == 3000
     texts = [str(found), found.describe(), analysis_html(found)]
     for text in texts:
@@ -133,34 +131,34 @@ def with_settings(reports, text, file):
     return file
 
 
-def test_metadata_of_another_collection_is_refused(design, reports, tmp_path):
-    """A design's wishes win over those of the file, its facts must agree."""
-    for text, field in (
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
         ('level = 0.5\n[protocol]\nk = 16\n[method]\nkind = "inversion"\nlimits = "line"\n', None),
         ("n = 3000\n[problem]\ntau = 0.5\n[protocol]\nk = 16\n", None),
-        ("[protocol]\nk = 8\n", "protocol.k"),
         ("[protocol]\nepsilon = 2.0\n", "protocol.epsilon"),
         ('[problem]\ntransform = "log1p"\n[protocol]\nk = 16\n', "problem.transform"),
-    ):
-        file = with_settings(reports, text, tmp_path / "reports.parquet")
-        if field is None:
-            assert numbers(lf.analyse(file, design)) == numbers(lf.analyse({"report": reports}, design))
-            continue
+    ],
+)
+def test_metadata_of_another_collection_is_refused(design, reports, tmp_path, text, field):
+    """A design's wishes win over those of the file, its facts must agree."""
+    file = with_settings(reports, text, tmp_path / "reports.parquet")
+    if field is None:
+        assert numbers(lf.analyse(file, design)) == numbers(lf.analyse({"report": reports}, design))
+    else:
         assert field_of(lf.analyse, file, design) == field
 
 
 def test_a_scale_in_metadata_is_never_lost(reports, tmp_path):
-    text = (
-        '[problem]\ntau = 0.9\ntransform = "log1p"\n'
-        '[protocol]\nkind = "grr"\nepsilon = 1.0\nrange = [0.0, 7.0]\nk = 16\n'
-    )
-    file = with_settings(reports, text, tmp_path / "reports.parquet")
+    protocol = SAME["protocol"] | {"range": [0.0, 7.0]}
+    own = {"problem": {"tau": 0.9, "transform": "log1p"}, "protocol": protocol}
+    file = with_settings(reports, toml_text(own), tmp_path / "reports.parquet")
     found = lf.analyse(file, {"problem": {"tau": 0.5}})
-    protocol = {"kind": "grr", "epsilon": 1.0, "range": [0.0, 7.0], "k": 16}
     bare = lf.analyse({"report": reports}, {"problem": {"tau": 0.5}, "protocol": protocol})
     assert found.to_dict()["problem"]["scale"] == "log1p"
     assert found.reported()["estimate"] == pytest.approx(math.expm1(bare.reported()["estimate"]), rel=1e-12)
-    other = with_settings(reports, text.replace('transform = "log1p"', ""), tmp_path / "other.parquet")
+    text = toml_text(own | {"problem": {"tau": 0.9}})
+    other = with_settings(reports, text, tmp_path / "other.parquet")
     assert field_of(lf.analyse, [file, other]) == "problem.transform"
 
 
@@ -170,19 +168,19 @@ def test_errors_of_several_files_name_the_file_and_its_row(design, reports, tmp_
     table = pa.table({"report": reports, "user": users})
     with pytest.raises(RowError, match=r"part-2.csv, row 401, user: 'the user of row 18 of .*part-0.csv'"):
         lf.analyse(write_parts(tmp_path, table, 700, 2100), design)
-    files = write_parts(tmp_path, changed(table, 800, "report", 16), 700, 2100)
+    damaged = changed(table, 800, "report", 16)
+    files = write_parts(tmp_path, damaged, 700, 2100)
     with pytest.raises(RowError, match=r"part-1.csv, row 100, report: 16"):
         lf.analyse(files, design)
-    lines = files[1].read_text().splitlines()
-    files[1].write_text("\n".join([*lines[:100], "x,u", *lines[101:]]) + "\n")
+    with pytest.raises(RowError, match=r"table 2, row 100, report"):
+        lf.analyse([damaged.slice(0, 700), damaged.slice(700)], design)
+    files[1].write_text(files[1].read_text().replace("16,u799", "x,u799"))
     with pytest.raises(RowError, match=r"part-1.csv, row 100, report: 'x'"):
         lf.analyse(files, design)
     assert field_of(lf.analyse, [files[0], files[0]], design) == "file"
     write(table.drop_columns("user"), files[1])
     with pytest.raises(InputError, match=r"report in .*part-1.csv"):
         lf.analyse(files, design)
-    with pytest.raises(RowError, match=r"table 2, row 100, report"):
-        lf.analyse([{"report": reports[:700]}, {"report": [*reports[700:799], 16, *reports[800:]]}], design)
 
 
 @pytest.fixture(scope="module")
@@ -191,35 +189,23 @@ def path():
 
 
 def test_parts_of_a_path(path, tmp_path):
-    table = as_table(path, round=range(1, 2001))
+    table, settings = as_table(path, round=range(1, 2001)), SETTINGS | {"method": [{"kind": "BM"}]}
     first, second, third = write_parts(tmp_path, table, 801, 1300)
-    settings = SETTINGS | {"method": [{"kind": "BM"}, {"kind": "TR"}]}
-    whole = numbers(lf.analyse(table, settings))
-    assert numbers(lf.analyse([first, second, third], settings)) == whole
+    assert numbers(lf.analyse([first, second, third], settings)) == numbers(lf.analyse(table, settings))
     with pytest.raises(RowError, match=r"part-2.csv, row 1, round"):
         lf.analyse([first, third, second], settings)
-    write(table.slice(801, 498), second)
-    with pytest.raises(RowError, match=r"part-2.csv, row 1, round"):
-        lf.analyse([first, second, third], settings)
 
 
-def test_rounds_of_two_collectors(tmp_path):
-    """Round by round the counts are those of one file, whichever collector got a report."""
+def test_rounds_in_several_files_are_consecutive_parts(tmp_path):
     table = rounds_table(n=3000)
-    own = np.random.default_rng(1).random(table.num_rows) < 0.3
-    files = [
-        write(table.filter(pa.array(part)), tmp_path / f"{name}.csv")
-        for name, part in (("a", own), ("b", ~own))
-    ]
     whole = numbers(lf.analyse(table, ROUNDS))
-    for chunk in (101, 2**16):
-        with mock.patch.object(reading, "CHUNK", chunk):
-            assert numbers(lf.analyse(files, ROUNDS)) == whole
-    late = table.filter(pa.array(own))
-    row = late["round"].to_pylist().index(3) + 3
-    write(changed(late, row, "round", 1), files[0])
-    with pytest.raises(RowError, match=rf"a.csv, row {row}, round: 1"):
-        lf.analyse(files, ROUNDS)
+    assert numbers(lf.analyse(write_parts(tmp_path, table, 700, 1900), ROUNDS)) == whole
+    own = pa.array(np.random.default_rng(1).random(table.num_rows) < 0.3)
+    parts = [table.filter(own), table.filter(pc.invert(own))]
+    for some, column in ((parts, "theta"), ([part.drop_columns("theta") for part in parts], "round")):
+        with pytest.raises(RowError, match="sort those of several files into one") as caught:
+            lf.analyse(some, ROUNDS)
+        assert caught.value.column == column
 
 
 def test_a_path_without_its_questions_is_refused(path):
@@ -267,30 +253,34 @@ def test_settings_of_a_study_of_a_path(tmp_path):
         lf.analyse(table, found | {"problem": {"kind": "quantiles", "taus": [0.3, 0.5, 0.9]}})
 
 
-SGD = (
-    '[mechanism]\nkind = "randomized_response"\nepsilon = 2.0\n'
-    '[algorithm]\nkind = "ldp_sgd"\nc = 2.0\ntheta0 = 4.0\n'
+SGD = {"mechanism": {"kind": "randomized_response", "epsilon": 2.0}}
+SGD |= {"algorithm": {"kind": "ldp_sgd", "c": 2.0, "theta0": 4.0}}
+HAAR = {"protocol": {"kind": "haar", "epsilon": 2.0, "range": [[0.0, 1.0]], "k": 32}}
+SEARCH = {"protocol": {"kind": "rounds", "epsilon": 2.0, "range": [[0.0, 10.0]]}}
+LOG, EDGES = {"transform": "log1p"}, {"edges": [0.0, 30.0, 100.0, 2000.0]}
+
+
+@pytest.mark.parametrize(
+    ("tables", "scale", "method"),
+    [
+        pytest.param(SGD, LOG, "TR", marks=pytest.mark.thorough),
+        (HAAR, EDGES, "inversion"),
+        (SEARCH, LOG, "fieller"),
+    ],
+    ids=["sgd", "haar", "rounds"],
 )
-HAAR = '[protocol]\nkind = "haar"\nepsilon = 2.0\nrange = [[0.0, 10.0]]\nk = 32\n'
-SEARCH = '[protocol]\nkind = "rounds"\nepsilon = 2.0\nrange = [[0.0, 10.0]]\n'
-LOG, EDGES = 'transform = "log1p"', "edges = [0.0, 30.0, 100.0, 2000.0]"
-
-
-@pytest.mark.parametrize(("tables", "scale"), [(SGD, LOG), (SGD, EDGES), (HAAR, EDGES), (SEARCH, LOG)])
-def test_results_on_a_scale_come_back_in_the_unit(tables, scale, tmp_path):
+def test_results_on_a_scale_come_back_in_the_unit(tables, scale, method, tmp_path):
     """A sweep of the design, a transcript of it and its analysis with the design give one row, bit for bit.
 
     Without the scale the analysis has the numbers on the scale, and the literal inverse gives the others.
     """
-    values = tmp_path / "pilot.csv"
-    draw = random.Random(2)
-    values.write_text("x\n" + "\n".join(str(round(draw.lognormvariate(4.5, 1.0))) for _ in range(800)) + "\n")
-    if scale.startswith("edges"):
-        tables = tables.replace("10.0]]", "1.0]]").replace("c = 2.0", "c = 0.3").replace("4.0", "0.4")
-    method = "TR" if "mechanism" in tables else "fieller" if "rounds" in tables else "inversion"
-    jitter = "jitter = 1.0\n"
-    text = 'name = "s"\nreplicates = 2\n[problem]\nkind = "quantile"\ntau = 0.5\nlaw = "empirical"\n'
-    text += f'{scale}\n{jitter}file = "{values}"\n{tables}[grid]\nn = 4000\n[[method]]\nkind = "{method}"\n'
+    pilot, draw = tmp_path / "pilot.csv", random.Random(2)
+    pilot.write_text("x\n" + "\n".join(str(round(draw.lognormvariate(4.5, 1.0))) for _ in range(800)) + "\n")
+    problem = {"kind": "quantile", "tau": 0.5}
+    text = toml_text(
+        {"name": "s", "replicates": 2, "grid": {"n": 4000}, "method": [{"kind": method}], **tables}
+        | {"problem": problem | scale | {"law": "empirical", "jitter": 1.0, "file": str(pilot)}}
+    )
     file, run, reports = (tmp_path / name for name in ("design.toml", "run", "reports.parquet"))
     file.write_text(text)
     study = Study.from_toml(text)
@@ -301,21 +291,82 @@ def test_results_on_a_scale_come_back_in_the_unit(tables, scale, tmp_path):
     rows = RunStore(run).replicates.read(plan.simulator.key, damaged="refuse").to_pylist()
     (stored,) = [row for row in rows if row["replicate"] == 1 and row["method"] == method]
     own = found.reported()
-    assert [own[name] for name in ("estimate", "lower", "upper")] == [
-        stored[name] for name in ("estimate", "lower", "upper")
-    ]
-    if method == "TR":
-        assert own["se"] == stored["se"]
+    names = ("estimate", "lower", "upper")
+    for name in (*names, *["se"] * (method == "TR")):
+        assert own[name] == stored[name]
     assert 20.0 < own["lower"] < own["upper"] < 500.0
     assert "on the scale" in found.methods_paragraph() and "noise of width 1" in found.describe()
-    wide = lf.analyse(reports, file, adversarial_share=0.005).reported()
-    assert wide["lower"] <= own["lower"] < own["upper"] <= wide["upper"]
-    bare = tmp_path / "bare.toml"
-    bare.write_text(text.replace(scale, "").replace(jitter, ""))
+    if method != "fieller":
+        wide = lf.analyse(reports, file, adversarial_share=0.005).reported()
+        assert wide["lower"] <= own["lower"] < own["upper"] <= wide["upper"]
     table = pq.read_table(reports).replace_schema_metadata({})
-    on_scale = lf.analyse(table, bare).reported()
-    for name in ("estimate", "lower", "upper"):
+    on_scale = lf.analyse(table, read_settings(file) | {"problem": problem}).reported()
+    for name in names:
         literal = math.expm1(on_scale[name])
-        if scale.startswith("edges"):
-            literal = np.interp(on_scale[name] * 3, range(4), [0.0, 30.0, 100.0, 2000.0])
+        if scale is EDGES:
+            literal = np.interp(on_scale[name] * 3, range(4), EDGES["edges"])
         assert own[name] == pytest.approx(literal, rel=1e-12)
+
+
+def test_what_is_read():
+    methods = [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}, {"kind": "BB", "beta": [0.7, 0.8]}]
+    collection = read_collection(SETTINGS | {"level": [0.9, 0.95], "origin": 39, "method": methods})
+    assert collection.levels == (0.9, 0.95) and collection.origin == (39.0,)
+    assert [m.kind for m in collection.methods] == ["TR", "BB", "BB"]
+    assert read_collection(with_own("problem", tau=[0.9]) | {"path": None}) == read_collection(SETTINGS)
+    rounds = read_collection(SETTINGS | {"algorithm": {"c": 1.0, "gamma": 0.6, "batch_size": 20}})
+    assert rounds.batch_size == 20 and rounds.start is None
+
+
+def with_own(table, settings=SETTINGS, **own):
+    """Settings with others in a table; ``...`` leaves one out."""
+    return settings | {table: {k: v for k, v in (settings[table] | own).items() if v is not ...}}
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        (SETTINGS | {"colour": 1}, "colour"),
+        (with_own("problem", tau=...), "problem.tau"),
+        (with_own("problem", tau=1.5), "problem.tau"),
+        (with_own("problem", tau=[0.5, 0.9]), "problem.tau"),
+        (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.9, 0.5]}}, "problem.taus"),
+        (SETTINGS | {"problem": {"kind": "quantiles"}}, "problem.taus"),
+        (SETTINGS | {"problem": {"kind": "quantiles", "taus": [0.5]}}, "mechanism.kind"),
+        ({"problem": {"kind": "other"}, "mechanism": {"kind": "cells", "epsilon": 1.0}}, "mechanism.kind"),
+        (with_own("problem", law="normal"), "problem.law"),
+        (with_own("problem", kind="quantil"), "problem.kind"),
+        (with_own("mechanism", kind=...), "mechanism.kind"),
+        (with_own("mechanism", epsilon=...), "mechanism.epsilon"),
+        (with_own("mechanism", kind="deployed_response"), "mechanism.kind"),
+        (with_own("mechanism", kind=["randomized_response", "laplace"]), "mechanism"),
+        (SETTINGS | {"mechanism": {"kind": "gaussian", "mu": 1.0, "mu_min": 0.5}}, "mechanism"),
+        (with_own("algorithm", c=...), "algorithm.c"),
+        (with_own("algorithm", gamma=...), "algorithm.gamma"),
+        (with_own("algorithm", radius=2.0), "algorithm.radius"),
+        (with_own("algorithm", kind="dp_nsgd"), "algorithm.kind"),
+        (with_own("algorithm", kind="minibatch_sgd", noise="batch"), "algorithm.noise"),
+        (with_own("algorithm", kind="minibatch_sgd", rounds=20), "algorithm.rounds"),
+        (with_own("algorithm", final_theta="x"), "algorithm.final_theta"),
+        (with_own("algorithm", theta0=[1.0, "a"]), "algorithm.theta0"),
+        (SETTINGS | {"level": 1.0}, "level"),
+        (SETTINGS | {"level": []}, "level"),
+        (SETTINGS | {"level": [0.5 + i / 1000 for i in range(200)]}, "level"),
+        (SETTINGS | {"problem": 3}, "problem"),
+        (SETTINGS | {"method": {"kind": ["TR", "BM"]}}, "method"),
+        (SETTINGS | {"method": [{"kind": "BM"}] * 300}, "method"),
+        (SETTINGS | {"origin": "here"}, "origin"),
+        (with_own("protocol", SIGNS, k=...), "protocol.k"),
+        (with_own("protocol", SIGNS, k=None), "protocol.k"),
+        (with_own("protocol", SIGNS, epsilon=...), "protocol.epsilon"),
+        (with_own("protocol", SIGNS, kind=...), "protocol.kind"),
+        (with_own("protocol", SIGNS, liars=0.1), "protocol.liars"),
+        (with_own("protocol", SIGNS, answers=2), "protocol.answers"),
+        (SIGNS | {"mechanism": {"kind": "randomized_response", "epsilon": 1.0}}, "mechanism"),
+        (SIGNS | {"algorithm": {"c": 1.0, "gamma": 0.6}}, "algorithm"),
+        (SIGNS | {"problem": {"kind": "linear_regression"}}, "problem.kind"),
+        (SIGNS | {"protocol": ROUNDS["protocol"]}, "problem.taus"),
+    ],
+)
+def test_what_is_refused(settings, field):
+    assert field_of(read_collection, settings) == field

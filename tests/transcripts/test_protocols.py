@@ -1,9 +1,8 @@
 """Reports of protocols without a path: intervals, and damage that is named."""
 
-from __future__ import annotations
-
 import math
 import random
+from functools import cache
 from unittest import mock
 
 import numpy as np
@@ -18,77 +17,66 @@ from ldpflow.components.protocols.collections import fold_rounds
 from ldpflow.practice.transcripts import reading
 from ldpflow.practice.transcripts.analysis import analyse
 from ldpflow.practice.transcripts.reading import RowError
+from tests.protocols.running import ONE_SHOT
 from tests.transcripts.conftest import changed, field_of
 
 RANGE = [-6.3, 9.7]
-ONE_SHOT = ["thresholds", "grr", "oue", "hrr", "haar", "tree"]
-
-
-SETTINGS = {
+HAAR = {
     "problem": {"kind": "quantiles", "taus": [0.25, 0.5, 0.9]},
     "protocol": {"kind": "haar", "epsilon": 2.0, "range": RANGE, "k": 16},
     "method": [{"kind": "inversion", "limits": "outer"}],
 }
-
-
-@pytest.fixture(scope="module")
-def collected():
-    """20,000 reports of ldpflow.client on values from N(0, 1), by kind."""
-    draw = random.Random(8)
-    values = [draw.gauss(0.0, 1.0) for _ in range(20_000)]
-    made = {}
-    for kind in ONE_SHOT:
-        reports = [getattr(client, kind)(x, 2.0, *RANGE, 16, draw=draw.randrange) for x in values]
-        if kind in ("grr", "oue"):
-            made[kind] = pa.table({"report": reports})
-        else:
-            made[kind] = pa.table({"question": [q for q, _ in reports], "report": [r for _, r in reports]})
-    return made
-
-
-def protocol(kind, **changed):
-    return SETTINGS | {"protocol": SETTINGS["protocol"] | {"kind": kind}} | changed
-
-
-@pytest.mark.parametrize("kind", ONE_SHOT)
-def test_three_quantiles_from_reports_of_the_client(collected, kind):
-    """Limits at edges are valid for every law; the level is so high that a miss has probability 1e-5."""
-    found = analyse(collected[kind], protocol(kind, level=0.99999))
-    for j, exact in enumerate((-0.6745, 0.0, 1.2816)):
-        row = found.reported(j)
-        assert row["lower"] <= exact <= row["upper"] and row["upper"] - row["lower"] < 6.0
-    assert found.flags == [] and len(found.verdicts) == 3
-
-
-def rounds_table(n=6000, tau=0.5, epsilon=2.0):
-    """A collection of rounds by ldpflow.client, the server's thresholds from the counts so far."""
-    made = lf.Rounds(epsilon=epsilon, range=tuple(RANGE))
-    draw = random.Random(4)
-    counts = np.zeros((made.rounds, 8, 2))
-    rows = []
-    for turn, asked in enumerate(made.asked(n, tau)):
-        x = fold_rounds(made, tau, counts).thresholds[turn]
-        for question in range(made.thresholds()[turn]):
-            for _ in range(asked):
-                report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), epsilon, draw.randrange)
-                counts[turn, question] += (1, report)
-                rows.append((turn + 1, question, float(x[question]), report))
-    names = ("round", "question", "theta", "report")
-    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
-
-
 ROUNDS = {
     "problem": {"kind": "quantile", "tau": 0.5},
     "protocol": {"kind": "rounds", "epsilon": 2.0, "range": RANGE},
 }
 
 
-@pytest.fixture(scope="module")
-def searched():
-    return rounds_table()
+def protocol(kind, epsilon=2.0, **others):
+    return HAAR | {"protocol": HAAR["protocol"] | {"kind": kind, "epsilon": epsilon}} | others
 
 
-def test_rounds_of_the_client(searched):
+@cache
+def reports_of(kind, n=20_000):
+    """Reports of ldpflow.client on values from N(0, 1)."""
+    draw = random.Random(8)
+    values = [draw.gauss(0.0, 1.0) for _ in range(n)]
+    reports = [getattr(client, kind)(x, 2.0, *RANGE, 16, draw=draw.randrange) for x in values]
+    if kind in ("grr", "oue"):
+        return pa.table({"report": reports})
+    return pa.table({"question": [q for q, _ in reports], "report": [r for _, r in reports]})
+
+
+@pytest.mark.parametrize("kind", ONE_SHOT)
+def test_three_quantiles_from_reports_of_the_client(kind):
+    """Limits at edges are valid for every law; the level is so high that a miss has probability 1e-5."""
+    found = analyse(reports_of(kind), protocol(kind, level=0.99999))
+    for j, exact in enumerate((-0.6745, 0.0, 1.2816)):
+        row = found.reported(j)
+        assert row["lower"] <= exact <= row["upper"] and row["upper"] - row["lower"] < 6.0
+    assert found.flags == [] and len(found.verdicts) == 3
+
+
+@cache
+def rounds_table(n=6000):
+    """A collection of rounds by ldpflow.client, the server's thresholds from the counts so far."""
+    made = lf.Rounds(epsilon=2.0, range=tuple(RANGE))
+    draw = random.Random(4)
+    counts = np.zeros((made.rounds, 8, 2))
+    rows = []
+    for turn, asked in enumerate(made.asked(n, 0.5)):
+        x = fold_rounds(made, 0.5, counts).thresholds[turn]
+        for question in range(made.thresholds()[turn]):
+            for _ in range(asked):
+                report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), 2.0, draw.randrange)
+                counts[turn, question] += (1, report)
+                rows.append((turn + 1, question, float(x[question]), report))
+    names = ("round", "question", "theta", "report")
+    return pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+
+
+def test_rounds_of_the_client():
+    searched = rounds_table()
     found = analyse(searched, ROUNDS | {"level": 0.9999})
     row = found.reported()
     assert row["method"] == "fieller" and row["lower"] < 0.0 < row["upper"] < row["lower"] + 1.0
@@ -119,11 +107,12 @@ def fault(table, settings):
         ("tree", "question", math.nan),
     ],
 )
-def test_a_row_that_cannot_be_right_is_named(collected, kind, column, value):
-    assert fault(changed(collected[kind], 1234, column, value), protocol(kind)) == (1234, column)
+def test_a_row_that_cannot_be_right_is_named(kind, column, value):
+    assert fault(changed(reports_of(kind), 1234, column, value), protocol(kind)) == (1234, column)
 
 
-def test_rounds_that_cannot_be_right_are_named(searched):
+def test_rounds_that_cannot_be_right_are_named():
+    searched = rounds_table()
     last = searched.num_rows
     first_of_third = searched["round"].to_pylist().index(3) + 1
     for row, column, value in (
@@ -151,50 +140,35 @@ def test_rounds_that_cannot_be_right_are_named(searched):
 
 
 @pytest.mark.parametrize(
-    ("field", "settings"),
+    ("field", "kind", "settings"),
     [
-        ("protocol.k", {"protocol": {"kind": "grr", "epsilon": 1.0, "range": RANGE}}),
-        ("protocol.k", {"protocol": SETTINGS["protocol"] | {"k": None}}),
-        ("protocol.epsilon", {"protocol": {"kind": "grr", "range": RANGE, "k": 16}}),
-        ("protocol.kind", {"protocol": {"epsilon": 1.0}}),
-        ("protocol.liars", {"protocol": SETTINGS["protocol"] | {"liars": 0.1}}),
-        ("protocol.answers", {"protocol": SETTINGS["protocol"] | {"answers": 2}}),
-        ("mechanism", {"mechanism": {"kind": "randomized_response", "epsilon": 1.0}}),
-        ("algorithm", {"algorithm": {"c": 1.0, "gamma": 0.6}}),
-        ("problem.kind", {"problem": {"kind": "linear_regression"}}),
-        ("problem.taus", {"protocol": ROUNDS["protocol"]}),
-        ("method", {"method": [{"kind": "TR"}]}),
-        ("columns", {"protocol": SETTINGS["protocol"] | {"kind": "tree"}, "n": None}),
-        ("n", {"n": 19_999}),
+        ("method", "haar", HAAR | {"method": [{"kind": "TR"}]}),
+        ("columns", "oue", protocol("tree")),
+        ("n", "haar", HAAR | {"n": 19_999}),
     ],
 )
-def test_settings_that_cannot_be_right(collected, field, settings):
-    table = collected["grr" if field == "columns" else "haar"]
-    if settings.get("n", 0) is None:
-        table, settings = pa.table({"report": ["0101"] * 2000}), settings | {"n": 2000}
-    assert field_of(analyse, table, SETTINGS | settings) == field
+def test_settings_that_do_not_fit_the_file(field, kind, settings):
+    assert field_of(analyse, reports_of(kind), settings) == field
 
 
-def test_texts_of_data_frames(collected):
-    table = collected["tree"]
-    expected = analyse(table, protocol("tree")).rows
-    for frame in (
-        pd.DataFrame(table.to_pydict()),
-        pd.DataFrame(table.to_pydict()).astype({"report": "category"}),
-        pl.DataFrame(table.to_pydict()),
-    ):
-        found = analyse(frame, protocol("tree")).rows
-        assert [row["lower"] for row in found] == [row["lower"] for row in expected]
+def test_texts_of_data_frames():
+    def lowers(source):
+        return [row["lower"] for row in analyse(source, protocol("tree")).rows]
+
+    table = reports_of("tree")
+    frame = pd.DataFrame(table.to_pydict())
+    for other in (frame, frame.astype({"report": "category"}), pl.DataFrame(table.to_pydict())):
+        assert lowers(other) == lowers(table)
     assert field_of(analyse, {"report": [101] * 2000}, protocol("oue")) == "columns.report"
 
 
-def test_reports_that_the_protocol_does_not_make(collected):
-    """Devices with eight times the budget, and a question whose reports were made up."""
-    for kind in ONE_SHOT:
-        wrong = protocol(kind, protocol=protocol(kind)["protocol"] | {"epsilon": 0.2})
-        found = analyse(collected[kind], wrong)
-        assert found.oddities and "odd_reports" in found.flags, kind
-    questions = np.array(collected["hrr"]["question"])
-    reports = np.where(questions == 3, 1, np.array(collected["hrr"]["report"]))
-    found = analyse({"question": questions, "report": reports}, protocol("hrr"))
-    assert any("question 3" in text for text in found.oddities)
+@pytest.mark.parametrize("kind", ONE_SHOT)
+def test_reports_of_devices_with_a_larger_budget(kind):
+    found = analyse(reports_of(kind), protocol(kind, epsilon=0.2))
+    assert found.oddities and "odd_reports" in found.flags
+
+
+def test_a_question_whose_reports_were_made_up():
+    questions, reports = (np.array(reports_of("hrr")[name]) for name in ("question", "report"))
+    table = {"question": questions, "report": np.where(questions == 3, 1, reports)}
+    assert any("question 3" in text for text in analyse(table, protocol("hrr")).oddities)

@@ -129,7 +129,3 @@ class Fieller(IntervalMethod):
 
     def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:
         return record.found.intervals(normal_quantiles(levels).tolist())
-
-    def widened(self, record: SearchRecord, j: int, z: float, share: float) -> tuple[float, float, bool]:
-        """As of :class:`Inversion`."""
-        return record.found.widened(z, share)

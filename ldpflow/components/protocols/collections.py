@@ -133,43 +133,6 @@ class Searches:
         """Thresholds of the last replicate by round, shape (rounds, 8), NaN where a round has fewer."""
         return self.last[:, :, 0]
 
-    def widened(self, z: float, share: float) -> tuple[float, float, bool]:
-        """Fieller's limits for one collection if a share of the users at every threshold sends any bit.
-
-        The share of ones at a threshold moves by at most share (1 - p) up and share p down, p its expected
-        value. The fit a + b u is linear in these shares to first order, with the influence of Fisher scoring,
-        so that its worst shift at the estimate is a sum over the thresholds, each in its worse direction. The
-        limits are the points where a + b u, with the slope b of the fit, is z standard errors and that shift
-        away from logit tau. The last value says whether a limit is an end of the range.
-        """
-        centre, half, a, b, aa, ab, bb = self.fits[0]
-        budget, (low, high), det = self.protocol.budget(), self.protocol.ends, aa * bb - ab * ab
-        x, asked, _ = self.last[np.isfinite(self.thresholds)].T
-        u = (x - centre) / half
-        g = np.where(np.abs(u) <= 1.0, 1.0 / (1.0 + np.exp(-(a + b * np.clip(u, -1.0, 1.0)))), 0.0)
-        chance = budget.flip + budget.gap * g
-        pull = asked * budget.gap * g * (1.0 - g) / (chance * (1.0 - chance))
-
-        root = (self.logit - a) / b
-        influence = pull * (bb - ab * root + (aa * root - ab) * u) / det
-
-        def excess(v: float, side: float) -> float:
-            own = side * influence
-            worst = share * np.maximum(own * (1.0 - chance), -own * chance).sum()
-            error = math.sqrt((bb - 2.0 * ab * v + aa * v * v) / det)
-            return float(side * (a + b * v - self.logit) - z * error - worst)
-
-        def limit(end: float, side: float) -> float:
-            last = (end - centre) / half
-            if side * (last - root) <= 0.0 or excess(last, side) <= 0.0:
-                return end
-            return float(centre + half * brentq(excess, root, last, (side,)))
-
-        from scipy.optimize import brentq
-
-        lower, upper = limit(low, -1.0), limit(high, 1.0)
-        return lower, upper, lower <= low or upper >= high
-
 
 def edge_cdf(law: Law, edges: Array) -> Array:
     """F at the edges, 0 and 1 at the ends: values outside the range are moved to its ends."""

@@ -80,7 +80,7 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
     """Points of a study, and settings of :func:`compare_designs`.
 
     The problems must be quantiles of one value. epsilon comes from mechanisms and protocols, LDP-SGD's start
-    and steps from the algorithms, range and guessed scale by default from the protocols.
+    and steps from the algorithms, the range by default from the protocols.
     """
     simulators = study.simulators()
     parts = [simulator.parts() for simulator in simulators]
@@ -101,9 +101,7 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
     if given.ends is None and not protocols:
         hint = "It is known before any report: values outside are moved to its ends."
         raise InputError("range", None, "the public range of the values, two numbers", hint)
-    guesses = (getattr(protocol, "scale_guess", None) for protocol in protocols)
-    scale = next((guess for guess in guesses if guess is not None), None)
-    return points, {"ends": given.ends or protocols[0].ends, "scale": scale, "steps": steps_of(parts)}
+    return points, {"ends": given.ends or protocols[0].ends, "steps": steps_of(parts)}
 
 
 def source_points(
@@ -135,7 +133,6 @@ def compare_designs(
     level: float = 0.9,
     *,
     ends: tuple[float, float] | None,
-    scale: float | None = None,
     steps: Algorithm | None = None,
     half_width: float | Sequence[float] | None = None,
     replicates: int = 1000,
@@ -169,7 +166,7 @@ def compare_designs(
     targets = [Target(law, tau, level, tuple(sorted(taus)), **target_settings) for tau in sorted(taus)]
     pairs: list[Pair] = []
     # The quantiles of a design one after the other, since they share its simulations.
-    for design in zip(*(make_forecasts(target, ends, scale, steps) for target in targets), strict=True):
+    for design in zip(*(make_forecasts(target, ends, steps) for target in targets), strict=True):
         for forecast in design:
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
             pairs.append((row | {"cautions": "; ".join(row["cautions"])}, forecast))
@@ -342,7 +339,6 @@ def shuffled_budget(epsilon: float, users: int) -> float | None:
 def make_forecasts(
     target: Target,
     ends: tuple[float, float] | None,
-    scale: float | None = None,
     steps: Algorithm | None = None,
 ) -> Iterator[Forecast]:
     alone = SgdForecast(target, steps)
@@ -354,10 +350,10 @@ def make_forecasts(
     if ends is None:
         return
     source = target.source
-    on_scale = [("", target, scale)]
+    on_scale = [("", target)]
     for name, other in source.scales(ends).items():
-        on_scale.append((name, replace(target, source=other, law=other.law), None))
-    for name, one, guess in on_scale:
+        on_scale.append((name, replace(target, source=other, law=other.law)))
+    for name, one in on_scale:
         try:
             low, high = forward(one.source.transform, ends).tolist()
         except InputError:
@@ -367,9 +363,7 @@ def make_forecasts(
             yield RoundsForecast(target, Rounds(range=(low, high), rounds=ROUNDS))
         for kind in PROTOCOLS.values():
             if issubclass(kind, OneShot):
-                yield OneShotForecast(
-                    one, kind.model_validate({"range": (low, high), "scale_guess": guess}), name
-                )
+                yield OneShotForecast(one, kind.model_validate({"range": (low, high)}), name)
 
 
 def predict_row(

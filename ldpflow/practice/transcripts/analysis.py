@@ -13,7 +13,7 @@ import hashlib
 import math
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any, cast
@@ -34,16 +34,6 @@ from ldpflow.components.protocols.rounds import FIRST
 from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
-from ldpflow.practice.transcripts.checks import (
-    TOLERANCE,
-    AnswerCounts,
-    earliest,
-    epsilon_error,
-    first_error,
-    odd_shares,
-    theta_error,
-    whole_number_error,
-)
 from ldpflow.practice.transcripts.collection import (
     BOUNDED,
     OF_THE_SCALE,
@@ -56,7 +46,20 @@ from ldpflow.practice.transcripts.collection import (
 )
 from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw, answers_of
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
-from ldpflow.practice.transcripts.reading import Chunk, Joined, RowError, list_names
+from ldpflow.practice.transcripts.reading import (
+    TOLERANCE,
+    AnswerCounts,
+    Chunk,
+    Joined,
+    RowError,
+    earliest,
+    epsilon_error,
+    first_error,
+    list_names,
+    odd_shares,
+    theta_error,
+    whole_number_error,
+)
 from ldpflow.practice.transcripts.result import (
     Analysis,
     EstimatedCdf,
@@ -92,8 +95,8 @@ def analyse(
     source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
         Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
         of a protocol ``report`` and ``question``; optional ``epsilon``, ``round``, ``user``. Files
-        are read in chunks. Several are one collection: parts of a path come in their order, files of
-        ``rounds`` are read round by round, others in any order.
+        are read in chunks. Several are one collection: parts of a path or of ``rounds`` come in their
+        order, others in any order.
     settings : mapping or path, optional
         A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
         0.9}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma":
@@ -168,6 +171,8 @@ LARGEST_USERS = 10**7
 class ReportReader:
     """Reader of a transcript in chunks."""
 
+    runs: AnswerCounts | None = None  # counts of reports that are one of a few numbers
+
     def __init__(self, source: Joined, collection: Collection) -> None:
         self.source = source
         self.collection = collection
@@ -187,17 +192,22 @@ class ReportReader:
             hint = f"{short} If these are all reports that came, give their number as `n`."
             raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
-    def read_chunks(self, take: Callable[[Chunk], None], rounds: bool = False) -> None:
-        """Take every chunk, by round if asked for, and compare the users."""
+    def read(self) -> None:
+        """Take every chunk, and compare the users."""
         hashes = np.empty((self.rows, 2), np.uint64) if self.users_compared else None
         if hashes is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
-        rows = 0
-        for chunk in self.source.chunks(rounds):
+        randomiser, rows = self.collection.randomiser, 0
+        epsilon = getattr(randomiser, "epsilon", getattr(randomiser, "mu", None))
+        for chunk in self.source.chunks():
             rows += len(chunk)
             if rows > self.rows:
                 break
-            take(chunk)
+            fault = earliest(epsilon_error(chunk, epsilon), self.take(chunk))
+            if fault is not None:
+                raise fault
+            if self.runs is not None:
+                self.runs.add(chunk)
             if hashes is not None:
                 hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = hash_users(chunk.users)
         if rows != self.rows:
@@ -205,6 +215,13 @@ class ReportReader:
         self.check_n()
         if hashes is not None:
             refuse_doubled(hashes, self.source)
+
+    @abstractmethod
+    def take(self, chunk: Chunk) -> RowError | None:
+        """Count or fold a chunk, or return the error of its first row that cannot be right."""
+
+    def oddities(self) -> list[str]:
+        return [] if self.runs is None else self.runs.oddities()
 
     def result(self, rows: list[Row], **own: Any) -> Analysis:
         """The analysis, with rows in the unit of the values."""
@@ -267,21 +284,22 @@ class CountsReader(ReportReader):
         used = (*self.needed, *self.used)
         if unused := [name for name in (*columns.optional, *columns.thetas) if name not in used]:
             self.notes.append(f"columns not used: {', '.join(unused)}")
-        odds = self.protocol.budget().odds
-        self.runs = AnswerCounts(odds / (odds + self.answers - 1.0), self.answers)
+        if not self.widths:
+            odds = self.protocol.budget().odds
+            self.runs = AnswerCounts(odds / (odds + self.answers - 1.0), self.answers)
 
     def analysis(self) -> Analysis:
-        collection, protocol = self.collection, self.protocol
+        collection = self.collection
         asked: Sequence[Any] = collection.methods or self.defaults
         for method in asked:
             if not isinstance(method, type(self.defaults[0])):
                 allowed = str(self.defaults[0].kind)
                 raise InputError("method", method.kind, allowed, "It is the protocol's interval.")
-        self.read_chunks(self.take, "round" in self.needed)
+        self.read()
         found, cdf = self.fold()
         truth = np.full(len(self.taus), math.nan)
         record = type(asked[0]).record(0, np.zeros(1, np.int64), truth, self.taus, found)
-        oddities = ([] if self.widths else self.runs.oddities()) + self.odd_questions()
+        oddities = self.oddities()
         rows = rows_of(record, collection.n or self.rows, asked, collection.levels)
         for row in rows:
             row["asked"] = True
@@ -293,30 +311,15 @@ class CountsReader(ReportReader):
         return self.result(
             rows,
             verdicts=[counts_verdict(row, bool(oddities)) for row in first],
-            steps=protocol.interaction_rounds(),
-            algorithm=None,
+            steps=self.protocol.interaction_rounds(),
             start=(),
             oddities=oddities,
             progress=EstimatedCdf(inverse(collection.scale, cdf[0]), cdf[1]),
         )
 
-    def take(self, chunk: Chunk) -> None:
-        fault = earliest(self.count(chunk), epsilon_error(chunk, self.protocol.epsilon))
-        if fault is not None:
-            raise fault
-        if not self.widths:
-            self.runs.add(chunk)
-
-    @abstractmethod
-    def count(self, chunk: Chunk) -> RowError | None:
-        """Count the reports of a chunk, or return the error of the first that cannot be right."""
-
     @abstractmethod
     def fold(self) -> tuple[Histograms | Searches, tuple[Floats, Floats]]:
         """What all reports give, and points with F^ there."""
-
-    def odd_questions(self) -> list[str]:
-        return []
 
 
 class OneShotReader(CountsReader):
@@ -332,7 +335,7 @@ class OneShotReader(CountsReader):
         super().__init__(source, collection)
         self.asked, self.ones = np.zeros((2, self.protocol.questions(self.k)))
 
-    def count(self, chunk: Chunk) -> RowError | None:
+    def take(self, chunk: Chunk) -> RowError | None:
         found = []
         if self.needed:
             largest = len(self.widths) or self.k - 1
@@ -370,13 +373,17 @@ class OneShotReader(CountsReader):
         histograms = fold_one_shot(self.protocol, self.k, self.asked, found, self.rows)
         return histograms, (histograms.edges[1:-1], histograms.values[0])
 
-    def odd_questions(self) -> list[str]:
-        """Shares of ones that the randomiser does not make, the first three."""
+    def oddities(self) -> list[str]:
+        """Also shares of ones that the randomiser does not make, the first three."""
+        found = super().oddities()
         if self.answers > 2:
-            return []
+            return found
         low, what = self.protocol.budget().flip, "bin or node" if self.widths else "question"
         names = [f"ones at {what} {q + 1}" for q in range(len(self.ones))]
-        return odd_shares(names, self.ones, self.asked, low, 0.5 if self.widths else 1.0 - low)[:3]
+        return found + odd_shares(names, self.ones, self.asked, low, 0.5 if self.widths else 1.0 - low)[:3]
+
+
+IN_ORDER = "Rows are in the order of their rounds: sort those of several files into one."
 
 
 class RoundsReader(CountsReader):
@@ -391,14 +398,13 @@ class RoundsReader(CountsReader):
         self.turn = 0
         self.thresholds = np.full(FIRST, math.nan)
 
-    def count(self, chunk: Chunk) -> RowError | None:
+    def take(self, chunk: Chunk) -> RowError | None:
         last = np.maximum.accumulate(np.concatenate([[self.turn], chunk.rounds]))[:-1]
         follows = (chunk.rounds == np.maximum(last, 1)) | (chunk.rounds == last + 1)
         bad = ~follows | (chunk.rounds > self.protocol.rounds)
         wanted = f"{max(last[np.argmax(bad)], 1):g}, or the round after it up to {self.protocol.rounds}"
-        hint = "Rows are in the order of their rounds."
         fault = earliest(
-            first_error(chunk, "round", chunk.rounds, bad, wanted, hint),
+            first_error(chunk, "round", chunk.rounds, bad, wanted, IN_ORDER),
             whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
             whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
         )
@@ -430,7 +436,7 @@ class RoundsReader(CountsReader):
         thetas = chunk.thetas[: len(questions), 0]
         apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
         wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
-        hint = "A row of an earlier round is missing, doubled or changed."
+        hint = f"A row of an earlier round is missing, doubled or changed. {IN_ORDER}"
         return earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
 
     def fold(self) -> tuple[Searches, tuple[Floats, Floats]]:
@@ -467,7 +473,6 @@ class PathReader(ReportReader):
         self.d = dimension_of(source, collection)
         self.algorithm = cast(Algorithm, collection.algorithm)
         self.size = self.algorithm.records_per_step()
-        self.c, self.gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
         self.factors = self.algorithm.step_factors() or (1.0,) * self.d
         if len(self.factors) != self.d:
             allowed = f"{self.d} numbers, or one for all coordinates"
@@ -480,10 +485,13 @@ class PathReader(ReportReader):
         self.origin = self.vector("origin", collection.origin) or self.start
         several = collection.problem == "quantiles"
         problem = UnknownLaw(d=self.d, taus=collection.taus, several=several)
-        assert collection.mechanism is not None
-        self.path = CollectedPath(problem, collection.mechanism, self.algorithm, name=collection.path)
+        mechanism: Any = collection.mechanism
+        self.path = CollectedPath(problem, mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
-        self.answers = answers_of(self.path) if collection.mechanism.kind in BOUNDED else None
+        self.answers = answers_of(self.path) if mechanism.kind in BOUNDED else None
+        if self.answers is not None:
+            keep = mechanism.kernel_parameters(problem)["keep"]
+            self.runs = AnswerCounts(keep, len(self.answers))
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:
@@ -509,8 +517,14 @@ class PathReader(ReportReader):
         cells = tuple(Cell(self.rows, method, level) for method in methods for level in levels)
         request = PathRequest(cells, path=self.path)
         trace = np.unique(np.geomspace(1, steps, TRACE_POINTS).astype(np.int64))
-        record, oddities = self.read(request, trace.tolist())
-        length = self.c * steps ** (1.0 - self.gamma) / (1.0 - self.gamma)
+        times = sorted({*request.times, *trace.tolist()})
+        origin, start = np.array(self.origin), np.array(self.start)
+        self.fold = Fold(self.path, times, request.marked, request.sums, origin, start)
+        self.read()
+        record = self.fold.record(self.collection.seed, self.collection.replicate)
+        oddities = self.oddities()
+        c, gamma = self.algorithm.step_constant(), self.algorithm.step_exponent()
+        length = c * steps ** (1.0 - gamma) / (1.0 - gamma)
         with np.errstate(all="ignore"):
             rows = rows_of(record, self.collection.n or self.rows, methods, levels)
             for row in rows:
@@ -530,59 +544,27 @@ class PathReader(ReportReader):
             rows,
             verdicts=verdicts,
             steps=steps,
-            algorithm=self.algorithm,
             start=self.start,
             oddities=oddities,
             progress=EstimatesAlongRun(trace, inverse(scale, averages), inverse(scale, iterates)),
         )
 
-    def read(self, request: PathRequest, trace: Sequence[int]) -> tuple[PathRecord, list[str]]:
-        """Check and fold every chunk: the record, and the oddities of the reports."""
-        mechanism: Any = self.path.mechanism
-        odd = None
-        if self.answers is not None:
-            keep = mechanism.kernel_parameters(self.path.problem)["keep"]
-            odd = AnswerCounts(keep, len(self.answers))
-        times = sorted({*request.times, *trace})
-        origin, start = np.array(self.origin), np.array(self.start)
-        fold = Fold(self.path, times, request.marked, request.sums, origin, start)
-
-        def take(chunk: Chunk) -> None:
-            with np.errstate(all="ignore"):
-                fault = self.row_error(chunk)
-                gradients = chunk.reports
-                if self.answers is not None:  # reports that cannot be right are clipped, and refused below
-                    places = gradients[:, 0].astype(np.int64)
-                    gradients = np.take(self.answers, places, axis=0, mode="clip")
-                thetas = cast(Floats, chunk.thetas)
-                wrong = fold.add(gradients, thetas)
-                if wrong is not None:
-                    row = chunk.first + wrong[0]
-                    fault = earliest(fault, theta_error(row, thetas, wrong, fold.last))
-                if fault is not None:
-                    raise fault
-                if odd is not None:
-                    odd.add(chunk)
-
-        self.read_chunks(take)
-        record = fold.record(self.collection.seed, self.collection.replicate)
-        return record, [] if odd is None else odd.oddities()
-
-    def row_error(self, chunk: Chunk) -> RowError | None:
-        """Error of the first row in which anything but theta is wrong."""
-        found = []
-        if self.answers is not None:
-            largest = len(self.answers) - 1
-            found.append(whole_number_error(chunk, "report", chunk.reports[:, 0], 0, largest))
-        numbers = 1 + np.arange(chunk.first - 1, chunk.first - 1 + len(chunk)) // self.size
-        if chunk.rounds is not None:
-            bad = chunk.rounds != numbers
-            hint = "Rows are missing before it, counted twice, or in another order."
-            allowed = str(numbers[np.argmax(bad)])
-            found.append(first_error(chunk, "round", chunk.rounds, bad, allowed, hint))
-        mechanism = self.path.mechanism
-        epsilon = getattr(mechanism, "epsilon", getattr(mechanism, "mu", None))
-        found.append(epsilon_error(chunk, epsilon))
+    def take(self, chunk: Chunk) -> RowError | None:
+        found, gradients, thetas = [], chunk.reports, cast(Floats, chunk.thetas)
+        with np.errstate(all="ignore"):
+            if self.answers is not None:
+                places, largest = gradients[:, 0], len(self.answers) - 1
+                found.append(whole_number_error(chunk, "report", places, 0, largest))
+                # Reports that cannot be right are clipped, and refused.
+                gradients = np.take(self.answers, places.astype(np.int64), axis=0, mode="clip")
+            if chunk.rounds is not None:
+                numbers = 1 + np.arange(chunk.first - 1, chunk.first - 1 + len(chunk)) // self.size
+                bad = chunk.rounds != numbers
+                hint = "Rows are missing before it, counted twice, or in another order."
+                allowed = str(numbers[np.argmax(bad)])
+                found.append(first_error(chunk, "round", chunk.rounds, bad, allowed, hint))
+            if (wrong := self.fold.add(gradients, thetas)) is not None:
+                found.append(theta_error(chunk.first + wrong[0], thetas, wrong, self.fold.last))
         return earliest(*found)
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
@@ -599,8 +581,8 @@ class PathReader(ReportReader):
             planned=None if self.methods.planned is None else row_of(self.methods.planned),
             average=self.origin[j] + float(record.sums_at(np.array([steps]))[0, j, 0]) / steps,
             theta0=self.start[j],
-            c=self.c * self.factors[j],
-            gamma=self.gamma,
+            c=self.algorithm.step_constant() * self.factors[j],
+            gamma=self.algorithm.step_exponent(),
             steps=steps,
             odd=odd,
         )

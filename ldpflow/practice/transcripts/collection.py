@@ -163,7 +163,7 @@ def single_table(study: Mapping[str, Any], name: str) -> dict[str, Any]:
     table = found[0] if isinstance(found, list) else found
     if not isinstance(table, Mapping):
         raise InputError(name, table, f"a table [{name}]")
-    return {k: v[0] if isinstance(v, list) and len(v) == 1 else v for k, v in table.items()}
+    return {name: single_value(value) for name, value in table.items()}
 
 
 def merge_settings(
@@ -229,13 +229,15 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
 
 
 def read_share(value: object, collection: Collection) -> float:
-    """Share of adversarial users, for reports that cannot be arbitrarily large."""
+    """Share of adversarial users, for reports whose influence is bounded."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < 0.5:
         raise InputError("adversarial_share", value, "a number in [0, 0.5)")
-    if value and collection.randomiser.kind not in (*PROTOCOLS, *BOUNDED):
-        allowed = f"0 with {collection.randomiser.kind}, whose reports may be any number"
-        hint = f"There is a bound for the protocols, {' and '.join(BOUNDED)}."
-        raise InputError("adversarial_share", value, allowed, hint)
+    kind = collection.randomiser.kind
+    if value and not isinstance(collection.protocol, OneShot) and kind not in BOUNDED:
+        searched = "whose bound holds at the estimate alone"
+        reason = searched if kind == "rounds" else "whose reports may be any number"
+        hint = f"There is a bound for protocols of one round, {' and '.join(BOUNDED)}."
+        raise InputError("adversarial_share", value, f"0 with {kind}, {reason}", hint)
     return float(value)
 
 
@@ -294,9 +296,8 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
             raise InputError(name, dict(read_table(settings, name)), "nothing with a protocol")
     table = read_table(settings, "protocol")
     protocol: Protocol = read_component("protocol", table)
-    for name in ("epsilon", "k"):
-        if table.get(name) is None and name in type(protocol).model_fields:
-            raise InputError(f"protocol.{name}", None, "given: the devices used it")
+    if table.get("k") is None and "k" in type(protocol).model_fields:
+        raise InputError("protocol.k", None, "given: the devices used it")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
             allowed = f"{value}: a simulation of users; a collection has one report of each"
@@ -314,8 +315,6 @@ OF_THE_USERS = {"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0, "answers
 
 def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
     table = read_table(settings, "mechanism")
-    if "kind" not in table:
-        raise InputError("mechanism.kind", None, "the mechanism on the users' devices")
     read_component("mechanism", table)  # refuses a sampling that is none; it is about simulated users
     mechanism: Mechanism = read_component("mechanism", {k: v for k, v in table.items() if k != "sampling"})
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)

@@ -29,7 +29,7 @@ from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.samplers import step_sizes
 from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import CHUNK, LANES
-from ldpflow.practice.transcripts.checks import ROUNDING, TOLERANCE
+from ldpflow.practice.transcripts.reading import ROUNDING, TOLERANCE
 from ldpflow.simulators.one_pass import OnePass, add_iterate
 
 Floats = NDArray[np.float64]

@@ -19,7 +19,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from io import BufferedReader
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -142,12 +141,6 @@ class Chunk:
 
     def __len__(self) -> int:
         return len(self.reports)
-
-    def part(self, start: int, stop: int | None = None) -> Chunk:
-        """Some consecutive rows."""
-        whole = {name: value for name, value in vars(self).items() if name != "first" and value is not None}
-        part: dict[str, Any] = {name: value[start:stop] for name, value in whole.items()}
-        return replace(self, first=self.first + start, **part)
 
 
 # Values of columns
@@ -304,9 +297,11 @@ class Transcript:
         found = (stored or {}).get(METADATA)
         return None if found is None else decode_text(found, "file", self.place, "settings in its metadata")
 
-    def chunks(self) -> Iterator[Chunk]:
-        """The rows in order, at most 65,536 at a time; RowError at a value that cannot be read."""
-        first = 1
+    def chunks(self, first: int = 1) -> Iterator[Chunk]:
+        """The rows in order, at most 65,536 at a time; RowError at a value that cannot be read.
+
+        ``first`` is the number of the first row.
+        """
         for batch in self.batches():
             for start in range(0, batch.num_rows, CHUNK):
                 chunk = self.chunk(batch.slice(start, CHUNK), first)
@@ -489,28 +484,127 @@ class Joined:
                     digest.update(block)
         return digest.hexdigest()
 
-    def chunks(self, rounds: bool = False) -> Iterator[Chunk]:
-        """The rows in order; with ``rounds``, every round of all parts before the next round of any."""
-        streams = [self.chunks_of(at) for at in range(len(self.parts))]
-        if not rounds or len(streams) == 1:
-            yield from chain.from_iterable(streams)
-            return
-        heads = [next(stream, None) for stream in streams]
-        while (turn := min(map(first_round, heads))) < math.inf:
-            for at, stream in enumerate(streams):
-                while (head := heads[at]) is not None and first_round(head) <= turn:
-                    end = int(np.append(head.rounds > turn, True).argmax())
-                    yield head.part(0, end)
-                    heads[at] = head.part(end) if end < len(head) else next(stream, None)
-
-    def chunks_of(self, at: int) -> Iterator[Chunk]:
-        part = self.parts[at]
-        try:
-            for chunk in part.chunks():
-                yield replace(chunk, first=self.offsets[at] + chunk.first)
-        except RowError as error:
-            raise error.at(error.row, self.name(part)) from None
+    def chunks(self) -> Iterator[Chunk]:
+        """The rows in order."""
+        for part, offset in zip(self.parts, self.offsets, strict=False):
+            yield from part.chunks(offset + 1)
 
 
-def first_round(chunk: Chunk | None) -> float:
-    return math.inf if chunk is None or chunk.rounds is None else float(chunk.rounds[0])
+# Checks. Of a row, in this order: epsilon; reports in the mechanism's range; round; theta. A row's theta must
+# follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the private gradient that the
+# report gives. So a lost, doubled, moved or edited row is found at once, and so are files that were sorted or
+# joined. The pass ends at the first fault.
+
+TOLERANCE = 1e-9
+ROUNDING = 8 * 2.0**-52
+DEVIATIONS = 5.0
+
+
+def earliest(*faults: RowError | None) -> RowError | None:
+    return min((fault for fault in faults if fault is not None), key=lambda fault: fault.row, default=None)
+
+
+def whole_number_error(chunk: Chunk, column: str, values: Floats, least: int, most: int) -> RowError | None:
+    bad = (values != np.floor(values)) | (values < least) | (values > most)
+    allowed = "0 or 1" if (least, most) == (0, 1) else f"a whole number from {least} to {most}"
+    return first_error(chunk, column, values, bad, allowed)
+
+
+def epsilon_error(chunk: Chunk, epsilon: float | None) -> RowError | None:
+    if chunk.epsilons is None:
+        return None
+    wanted = np.nan if epsilon is None else epsilon
+    bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
+    allowed = "no budget" if epsilon is None else f"{epsilon!r}, as the design or the other rows have"
+    hint = "Reports with different budgets cannot be analysed together."
+    return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
+
+
+def first_error(
+    chunk: Chunk, column: str, values: NDArray[Any], bad: NDArray[np.bool_], allowed: str, hint: str = ""
+) -> RowError | None:
+    if not bad.any():
+        return None
+    row = int(np.argmax(bad))
+    return RowError(chunk.first + row, column, values[row].item(), allowed, hint)
+
+
+def theta_error(row: int, asked: Floats, at: tuple[int, int], wanted: Floats) -> RowError:
+    """Error of asked[at], shape (m, d), which is not the ``wanted`` theta."""
+    column = "theta" if len(wanted) == 1 else f"theta_{at[1]}"
+    allowed = f"{float(wanted[at[1]])!r}, which follows from the row before"
+    damage = "A row is missing, doubled or changed, or the settings are others."
+    hint = "It is not theta0." if row == 1 else damage
+    # Digits of the shortest texts that read back as the values.
+    texts = [repr(abs(value)).partition("e")[0] for value in asked[:200].reshape(-1).tolist()]
+    digits = max(len(text.replace(".", "").strip("0")) for text in texts)
+    unit = 10.0 ** (1 - digits) * float(np.abs(asked[at[0]]).max())
+    if digits < 15 and bool((np.abs(asked[at[0]] - wanted) <= unit).all()):
+        hint = f"{digits} digits are too few: write 17."
+    return RowError(row, column, float(asked[at]), allowed, hint)
+
+
+def odd_shares(
+    names: Sequence[str], ones: NDArray[Any], asked: NDArray[Any], low: float, high: float
+) -> list[str]:
+    """Shares that are five standard deviations below ``low`` or above ``high``, in words."""
+    asked = np.maximum(asked, 1.0)
+    shares, reach = ones / asked, DEVIATIONS / np.sqrt(asked)
+    least = np.maximum(low - reach * math.sqrt(low * (1.0 - low)), 0.0)
+    most = np.minimum(high + reach * math.sqrt(high * (1.0 - high)), 1.0)
+    return [
+        f"the share of {names[j]} is {shares[j]:.4f}; with this randomiser it lies in "
+        f"[{least[j]:.4f}, {most[j]:.4f}]"
+        for j in np.flatnonzero((shares < least) | (shares > most)).tolist()
+    ]
+
+
+@dataclass
+class AnswerCounts:
+    """Counts of reports 0, ..., count - 1 of randomised response, each true with probability p.
+
+    For any values of the users, a report of randomised response is 1 with probability in [1 - p, p] given all
+    before it, and a report of one of k cells is each cell with probability in [(1 - p)/(k - 1), p]. A share
+    five standard deviations outside, or a run of equal reports that is as improbable, is no fault. It raises
+    ``odd_reports``: the devices may have another mechanism, or reports were made up.
+    """
+
+    p: float
+    count: int
+    rows: int = 0
+    reported: NDArray[np.int64] | int = 0
+    last: float = math.nan
+    run: int = 0
+    longest: int = 0
+    longest_ends: int = 0
+
+    def add(self, chunk: Chunk) -> None:
+        values = chunk.reports[:, 0]
+        self.rows += len(values)
+        self.reported = self.reported + np.bincount(values.astype(np.int64), minlength=self.count)
+        changes = np.flatnonzero(values[1:] != values[:-1]) + 1
+        edges = np.concatenate([[0], changes, [len(values)]])
+        lengths = np.diff(edges)
+        if values[0] == self.last:
+            lengths[0] += self.run
+        place = int(np.argmax(lengths))
+        if lengths[place] > self.longest:
+            self.longest = int(lengths[place])
+            self.longest_ends = chunk.first - 1 + int(edges[place + 1])
+        self.run = int(lengths[-1])
+        self.last = float(values[-1])
+
+    def oddities(self) -> list[str]:
+        counts = np.asarray(self.reported)
+        names = [f"reports {answer}" for answer in range(self.count)]
+        if self.count == 2:  # one determines the share of the other
+            counts, names = counts[1:], ["ones"]
+        low = (1.0 - self.p) / (self.count - 1)
+        found = odd_shares(names, counts, np.full(len(names), self.rows), low, self.p)
+        limit = math.ceil(60.0 / -math.log2(self.p))
+        if self.longest > limit:
+            found.append(
+                f"{self.longest:,} equal reports in a row, up to row {self.longest_ends:,}; with this "
+                f"mechanism no run is longer than {limit:,}"
+            )
+        return found

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ldpflow import __version__
-from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.methods import Row, columns_of, number
@@ -240,8 +239,6 @@ class Analysis:
     users, steps : int
         Of a protocol the steps are its rounds.
     collection : Collection
-    algorithm : Algorithm or None
-        None for a protocol without a path.
     start : tuple of float
         theta0, if there is a path.
     file : str
@@ -260,7 +257,6 @@ class Analysis:
     users: int
     steps: int
     collection: Collection
-    algorithm: Algorithm | None
     start: tuple[float, ...]
     file: str
     sha256: str | None
@@ -323,10 +319,10 @@ class Analysis:
         """Everything as plain values for JSON; None if undefined."""
         collection = self.collection
         statement = collection.randomiser.privacy()
-        made = {"mechanism" if self.algorithm else "protocol": collection.randomiser.model_dump()}
-        if self.algorithm is not None:
+        made = {collection.randomiser.group: collection.randomiser.model_dump()}
+        if collection.algorithm is not None:
             theta0 = self.start[0] if len(self.start) == 1 else list(self.start)
-            made["algorithm"] = self.algorithm.model_dump() | {"theta0": theta0}
+            made["algorithm"] = collection.algorithm.model_dump() | {"theta0": theta0}
         return {
             "file": self.file,
             "sha256": self.sha256,

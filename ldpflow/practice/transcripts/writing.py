@@ -78,17 +78,16 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     return pa.table(columns)
 
 
-Transcript = Iterator[pa.Table | dict[str, Any]]
-"""Tables of rows, then the settings."""
+Transcript = tuple[dict[str, Any], Iterator[pa.Table]]
+"""Settings, and tables of rows."""
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
     """A replicate that is simulated again. The last of n users are left out if they do not fill a round."""
     check_path(path)
     users = int(path.steps(n) * path.algorithm.records_per_step())
-    for part in reports_of(path, seed, replicate, users):
-        yield table_of(path, *part)
-    yield {"n": n, **path_settings(path, seed, replicate)}
+    tables = (table_of(path, *part) for part in reports_of(path, seed, replicate, users))
+    return {"n": n, **path_settings(path, seed, replicate)}, tables
 
 
 MOST_BITS = 2**28
@@ -104,7 +103,7 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     protocol = simulator.protocol
     if protocol.answers > 1:
         raise InputError("path", protocol.kind, "one report of a user, answers = 1")
-    settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "scale_guess", "liars_push"})
+    settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "liars_push"})
     bits = n
     if isinstance(protocol, OneShot):
         settings["k"] = protocol.bins(n)
@@ -114,13 +113,8 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     found = simulator.run(seed, [replicate], simulator.needs()).found
     make: Any = table_of_rounds if isinstance(found, Searches) else table_of_questions
     table = make(found, np.random.default_rng([seed, replicate]))
-    yield table
-    yield {
-        "n": table.num_rows,
-        "path": simulator.key,
-        **analysis_settings({"problem": simulator.problem}),
-        "protocol": settings,
-    }
+    own = {"n": table.num_rows, "path": simulator.key, "protocol": settings}
+    return own | analysis_settings({"problem": simulator.problem}), iter([table])
 
 
 def table_of_rounds(run: Searches, rng: np.random.Generator) -> pa.Table:
@@ -182,8 +176,9 @@ def write_transcript(
     import pyarrow.parquet as pq
 
     make = transcript_of_counts if isinstance(simulator, Counts) else transcript_of_path
-    made: Any = make(simulator, seed, replicate, n)
-    first = next(made)
+    settings, tables = make(simulator, seed, replicate, n)
+    text = toml_text(settings | dict(wishes or {}))
+    first = next(tables)
     target, rows = FilePath(file), 0
     if not target.name:
         raise InputError("output", str(file), "the name of a file")
@@ -195,12 +190,9 @@ def write_transcript(
             if parquet
             else pyarrow.csv.CSVWriter(temporary, first.schema)
         ) as writer:
-            for part in chain([first], made):
-                if isinstance(part, pa.Table):
-                    writer.write_table(part)
-                    rows += part.num_rows
-                else:
-                    text = toml_text(part | dict(wishes or {}))
+            for table in chain([first], tables):
+                writer.write_table(table)
+                rows += table.num_rows
             if parquet:
                 writer.add_key_value_metadata({"ldpflow": text})
             else:
