@@ -111,7 +111,7 @@ def lane_records(records, problem, lane):
     return list(zip(rows, records.targets[place : place + n], strict=True))
 
 
-PROBLEMS = [lf.NonconvexLogistic(d=3, penalty=0.5), lf.SigmoidLoss(d=6, bound=2.0), lf.RobustRegression(d=4)]
+PROBLEMS = [lf.NonconvexLogistic(d=3, penalty=0.5), lf.SigmoidLoss(d=3, bound=2.0), lf.RobustRegression(d=6)]
 
 
 LITERAL = [*((p, "tree") for p in PROBLEMS), (PROBLEMS[0], "independent"), (PROBLEMS[0], "none")]
@@ -200,7 +200,7 @@ def test_full_batch_descent():
 )
 def test_reduced_is_the_literal_algorithm(n, b, epochs, order):
     """A batch is one record whose gradient is the mean (ours, not the paper's)."""
-    problem, seed, replicate = lf.NonconvexLogistic(d=2, penalty=0.3), 9, 4
+    problem, seed, replicate = lf.NonconvexLogistic(d=3, penalty=0.3), 9, 4
     algorithm = lf.DpNsgdReduced(
         epsilon=30.0, delta=1e-3, epochs=epochs, order=order, alpha=0.25, eta=0.03, cross=0.3, batch_size=b
     )
@@ -221,8 +221,8 @@ def test_reduced_is_the_literal_algorithm(n, b, epochs, order):
     def gradient(w, batch):
         return np.mean([one(w, record) for record in batch], axis=0)
 
-    zeta = zeta_of(seed, "key", replicate, 2, scale, {"G": 2, "D": 3, "r": 4})
-    w, m, mhat = momentum.reduced(gradient, np.zeros(2), visits, batches, 0.25, 0.3, 0.03, zeta)
+    zeta = zeta_of(seed, "key", replicate, 3, scale, {"G": 2, "D": 3, "r": 4})
+    w, m, mhat = momentum.reduced(gradient, np.zeros(3), visits, batches, 0.25, 0.3, 0.03, zeta)
     follows(record, 1, w, mhat, m)
 
 

@@ -4,10 +4,11 @@ Source: Liu, Hu, Ding & Kong (2023), "Online local differential private quantile
 self-normalization", as compared with by Dette & Graw.
 """
 
+import math
 from functools import cache
 
-import mpmath
 import numpy as np
+from scipy import integrate, optimize
 
 
 def variance(path):
@@ -26,21 +27,16 @@ def tail_probability(q):
     """
 
     def integrand(angle):
-        ratio = q / mpmath.sin(angle)
-        if ratio > 1000:  # below e^-490
-            return mpmath.mpf(0)
-        return mpmath.sqrt(ratio / mpmath.sinh(ratio))
+        ratio = q / math.sin(angle)
+        return math.sqrt(ratio / math.sinh(ratio)) if ratio < 700 else 0.0
 
-    knots = [0, mpmath.pi / 16, mpmath.pi / 8, mpmath.pi / 4, mpmath.pi / 2]
-    return 2 / mpmath.pi * mpmath.quad(integrand, knots)
+    return 2 / math.pi * integrate.quad(integrand, 0, math.pi / 2, epsabs=1e-16, epsrel=1e-13)[0]
 
 
 @cache
 def critical_value(level):
     """cv with P(|T| <= cv) = level."""
-    with mpmath.workdps(20):
-        miss = 1 - mpmath.mpf(str(level))
-        return float(mpmath.findroot(lambda q: tail_probability(q) - miss, (1, 20), solver="anderson"))
+    return optimize.brentq(lambda q: tail_probability(q) - (1 - level), 1, 20, xtol=1e-14)
 
 
 def interval(path, level):
