@@ -12,8 +12,10 @@ from scipy import integrate, optimize
 
 
 def variance(path):
-    """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one: (d,)."""
+    """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one: (d,); NaN at n = 1."""
     n = len(path)
+    if n == 1:
+        return np.full(path.shape[1], np.nan)
     terms = (i**2 * (path[:i].mean(axis=0) - path.mean(axis=0)) ** 2 for i in range(1, n + 1))
     return sum(terms) / n**2
 
