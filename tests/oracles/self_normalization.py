@@ -12,7 +12,7 @@ from scipy import integrate, optimize
 
 
 def variance(path):
-    """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one: (d,); NaN at n = 1."""
+    """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one; NaN at n = 1."""
     n = len(path)
     if n == 1:
         return np.full(path.shape[1], np.nan)

@@ -97,32 +97,14 @@ class DpAmbssgd(MinibatchRegression):
         return self.model_copy(update={"domain": self.domain or domain}).with_schedule(problem, horizon)
 
     def infeasible(self, problem: LeastSquares, horizon: int) -> list[str]:
-        found = super().infeasible(problem, horizon)
-        s, b = self.batches(horizon)
-        if self.rule == "printed":
-            return found
-        if s < 4.0 * self.margin():
+        s, _ = self.batches(horizon)
+        if self.rule != "printed" and s < 4.0 * self.margin():
             # Always refused: it would stop at the first grid point and clip everything.
             allowed = f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT"
             remedy = "More records, fewer iterations or doublings, or a larger epsilon would do."
             hint = f"dp_ambssgd with {self.iterations} steps has s = {s:,}. {remedy}"
             raise InputError("grid.n", horizon, allowed, hint)
-        feedback = 8.0 * self.step_constant() * (self.alpha() * self.c_zeta * 4.0) ** 2
-        feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
-        if float(b) ** 2 < feedback:
-            consequence = "the privacy noise feeds back through the threshold"
-            found.append(f"b = {b:,.4g} is below {math.sqrt(feedback):,.4g}: {consequence}")
-        return found
-
-    def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
-        assert isinstance(problem, LeastSquares) and self.domain is not None
-        found = super().cautions(problem, horizon)
-        finest = math.ldexp(self.domain, -self.doublings)
-        if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
-            found.append(
-                f"dp_ambssgd: the grid ends at {finest:.3g}, above sigma/4; the threshold cannot follow"
-            )
-        return found
+        return super().infeasible(problem, horizon)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         if self.rule != "printed":

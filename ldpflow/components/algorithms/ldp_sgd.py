@@ -175,10 +175,6 @@ class TailSgd(Algorithm):
             return "its steps are constant; private bits drawn directly go with ldp_sgd"
         return None
 
-    def in_units(self, units: Units) -> Self:
-        assert self.eta is not None  # a problem with units has no steps of its own
-        return self.model_copy(update={"eta": units.size(self.eta), "theta0": units.place(self.theta0)})
-
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         if self.eta is not None or not isinstance(problem, LeastSquares):
             return self
