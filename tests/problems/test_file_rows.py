@@ -1,7 +1,5 @@
 """Regressions on the rows of a file: theta*, G, S and draws against literal NumPy, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Named laws against each other, SciPy and mpmath; the law of a column against its literal form."""
 
-from __future__ import annotations
-
 import mpmath as mp
 import numpy as np
 import pytest

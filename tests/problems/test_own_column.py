@@ -1,7 +1,5 @@
 """What forbids a quantile of a column: too few values beyond it, or a value that too many records have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

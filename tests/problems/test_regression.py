@@ -1,7 +1,5 @@
 """Regression problems: population constants (spec 4.3), bounded gradients (A3), loss gaps; their records."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

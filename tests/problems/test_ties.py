@@ -1,7 +1,5 @@
 """Columns whose ties are kept: records drawn with replacement, and a law that jumps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

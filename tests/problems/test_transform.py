@@ -1,7 +1,5 @@
 """Monotone scales: T and its inverse against mpmath, and rows that come back in the unit of the data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from mpmath import mp, mpf
