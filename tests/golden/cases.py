@@ -415,15 +415,12 @@ FURTHER = ("arena", "protocols")
 
 FAST = {
     "quantile-response", "quantile-response-all", "quantile-response-horizons", "quantile-normal-bit",
-    "minibatch-laplace", "perturbed-response", "linear-d2-laplace-tr1-sn", "moments-d3",
-    "epochs-tree-reshuffled", "epochs-full", "one-shot", "rounds",
+    "minibatch-laplace", "perturbed-response", "linear-d2", "linear-d2-laplace-tr1-sn", "adaptive-d3",
+    "moments-d3", "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds",
 }  # fmt: skip
 """One case of each kind of kernel, compiled."""
 
-UNCOMPILED = {
-    "regression-d2-laplace", "linear-d2", "least-squares-diverged", "adaptive-d3", "arena",
-    "cells-private_bit",
-}  # fmt: skip
+UNCOMPILED = {"regression-d2-laplace", "least-squares-diverged", "cells-private_bit"}
 """A case of each further kind as plain Python: other tests compile a kernel like these."""
 
 THOROUGH = UNCOMPILED | {
