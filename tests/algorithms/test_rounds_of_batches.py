@@ -38,16 +38,6 @@ def simulators(study=STUDY):
     return [plan.simulator for plan in Study.from_mapping(study).plans()]
 
 
-def test_every_n_is_split_into_its_rounds():
-    found = {(s.horizon, s.algorithm.rounds): s for s in simulators()}
-    assert set(found) == {(n, rounds) for n in N for rounds in (7, 30)}
-    for (n, rounds), simulator in found.items():
-        assert simulator.algorithm.batch_size == n // rounds
-        assert simulator.steps(n) == rounds  # 203 users in batches of 6 would make 33 steps
-        assert limit_law(simulator).steps(n) == rounds
-    assert len({simulator.key for simulator in found.values()}) == 4
-
-
 def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds(tmp_path, monkeypatch):
     uncompiled.use(monkeypatch)
     study = Study.from_mapping(STUDY)
@@ -59,7 +49,7 @@ def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds(tmp_pat
         values = draws.data(simulator, 3, r, rounds * size)[:, 0]
         uniforms = draws.noise(simulator, 3, r, rounds * size)[:, 0]
         made = oracle.path(values, uniforms, (0.3, 0.8), 1.3, 0.7, 0.51, 0.0, size)
-        assert len(made) == rounds
+        assert len(made) == rounds == simulator.steps(simulator.horizon)  # 203 users: 30 steps, not 33
         assert row["estimate"] == pytest.approx(made.mean(axis=0)[row["coordinate"]], abs=1e-12)
     summary = store.read_summary().to_pylist()
     assert {(row["n"], row["rounds"], row["batch_size"]) for row in summary} == {

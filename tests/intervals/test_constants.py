@@ -64,12 +64,10 @@ def test_the_suffix_begins_where_the_decimal_says(steps, hundredths):
     [
         (lf.SuffixAverage, {"base": "oracle", "M": 5}),
         (lf.SuffixAverage, {"base": "TR"}),
-        (lf.ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "third", "burn_in": "n^0.4"}),
         (lf.ConfidenceSequence, {"t_opt": 5, "base": "EBS", "block_rule": "64", "block_c": 2.0}),
         (lf.ConfidenceSequence, {"t_opt": 5, "base": "TRC", "degree": 3}),
         (lf.JointRegion, {"base": "TRC", "quantile": "F"}),
         (lf.JointRegion, {"small_run": True}),
-        (lf.JointRegion, {"base": "EBS"}),
         (lf.EqualBatches, {"block_rule": "n^1.5"}),
         (lf.EqualBatches, {"block_rule": "0"}),
         (lf.TranscriptRegression, {"burn_in": "some"}),
