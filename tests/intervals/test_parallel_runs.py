@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ldpflow.components.intervals.parallel_runs import ConvexHull, ParallelRuns, hull_size
+from ldpflow.components.intervals.parallel_runs import ConvexHull, ParallelRuns, coins, hull_size
 from ldpflow.components.problems.laws import Variate
 from tests import draws
 from tests.intervals.whole_paths import SCALAR, SEED, VECTOR, record_of, walk
@@ -71,3 +71,8 @@ def test_convex_hull_is_the_literal_formula(path, level, n):
             x = np.array([iterates[: n // used, j, row * B + k].mean() for k in range(used)])
             ours = [part[0, j, row] for part in (result.lower, result.estimate, result.upper)]
             np.testing.assert_allclose(ours, sequences.hull(x), **CLOSE)
+
+
+def test_coins_are_tossed_once_per_row():
+    rows = np.arange(3, 80)
+    assert coins(SEED, SCALAR.key, 0.9, rows).tolist() == [coin_of(0.9, row) for row in rows]
