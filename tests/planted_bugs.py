@@ -5,8 +5,6 @@
 The tests that a bug names are tried first, then the whole fast suite. Exit code 1 if a bug is not caught.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -101,9 +101,3 @@ def test_oracle_has_the_noise_of_one_share(name):
     path = PATHS[name]
     alone = OnePass(path.problem, path.randomiser, lf.LdpSgd())
     assert asymptotic_covariance(path) == asymptotic_covariance(alone)
-    if name == "quantile-rr":  # a debiased bit has the variance q (1 - q)/(2p - 1)^2
-        p = np.exp(2.0) / (1.0 + np.exp(2.0))
-        q = p * 0.7 + (1 - p) * 0.3
-        density = np.exp(-(normal_quantile(0.7) ** 2) / 2) / np.sqrt(2 * np.pi)
-        expected = q * (1 - q) / ((2 * p - 1) * density) ** 2
-        assert asymptotic_covariance(path)[0][0] == pytest.approx(expected, rel=1e-9)

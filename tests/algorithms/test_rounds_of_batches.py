@@ -11,10 +11,8 @@ from ldpflow.practice.planning.forecasts import SgdForecast, Target
 from ldpflow.practice.transcripts.writing import write_transcript
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.families import Described, description, simulator_from_settings
-from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from ldpflow.study.study import tables_of
 from tests import draws
 from tests.kernels import uncompiled
 from tests.oracles import cells as oracle
@@ -40,36 +38,26 @@ def simulators(study=STUDY):
     return [plan.simulator for plan in Study.from_mapping(study).plans()]
 
 
-def test_every_n_is_split_into_its_rounds():
-    found = {(s.horizon, s.algorithm.rounds): s for s in simulators()}
-    assert set(found) == {(n, rounds) for n in N for rounds in (7, 30)}
-    for (n, rounds), simulator in found.items():
-        assert simulator.algorithm.batch_size == n // rounds
-        assert simulator.steps(n) == rounds  # 203 users in batches of 6 would make 33 steps
-        assert limit_law(simulator).steps(n) == rounds
-    assert len({simulator.key for simulator in found.values()}) == 4
-
-
-def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds(monkeypatch):
+def test_paths_are_the_literal_recursion_on_the_users_of_complete_rounds(tmp_path, monkeypatch):
     uncompiled.use(monkeypatch)
-    plans = Study.from_mapping(STUDY).plans()
-    for plan in plans:
-        simulator = plan.simulator
-        n, algorithm = simulator.horizon, simulator.algorithm
-        rows = simulate(Batch(simulator, 3, 0, 4, plan.cells)).rows.to_pylist()
-        asked = algorithm.rounds * (n // algorithm.rounds)
-        for row in rows:
-            r = row["replicate"]
-            values = draws.data(simulator, 3, r, asked)[:, 0]
-            uniforms = draws.noise(simulator, 3, r, asked)[:, 0]
-            made = oracle.path(values, uniforms, (0.3, 0.8), 1.3, 0.7, 0.51, 0.0, n // algorithm.rounds)
-            assert len(made) == algorithm.rounds
-            assert row["estimate"] == pytest.approx(made.mean(axis=0)[row["coordinate"]], abs=1e-12)
-
-
-def test_rounds_are_an_axis_in_python():
-    (table,) = tables_of("algorithm", MinibatchSgd(rounds=[7, 30], c=0.7))
-    assert table == {"kind": "minibatch_sgd", "rounds": [7, 30], "c": 0.7}
+    study = Study.from_mapping(STUDY)
+    run_study(study, tmp_path / "run", engine="serial")
+    store, paths = RunStore(tmp_path / "run"), {f"p{s.key}": s for s in simulators()}
+    for row in store.replicates.read(damaged="refuse").to_pylist():
+        simulator, r = paths[row["path"]], row["replicate"]
+        rounds, size = simulator.algorithm.rounds, simulator.horizon // simulator.algorithm.rounds
+        values = draws.data(simulator, 3, r, rounds * size)[:, 0]
+        uniforms = draws.noise(simulator, 3, r, rounds * size)[:, 0]
+        made = oracle.path(values, uniforms, (0.3, 0.8), 1.3, 0.7, 0.51, 0.0, size)
+        assert len(made) == rounds == simulator.steps(simulator.horizon)  # 203 users: 30 steps, not 33
+        assert row["estimate"] == pytest.approx(made.mean(axis=0)[row["coordinate"]], abs=1e-12)
+    summary = store.read_summary().to_pylist()
+    assert {(row["n"], row["rounds"], row["batch_size"]) for row in summary} == {
+        (n, rounds, n // rounds) for n in N for rounds in (7, 30)
+    }
+    for row in summary:
+        # The oracle's intervals have the length that the summary compares with: T steps, not floor(n/s).
+        assert row["length_relative"] == pytest.approx(1.0, rel=1e-12)
 
 
 def test_a_stored_path_is_restored():
@@ -90,21 +78,9 @@ def test_without_rounds_settings_and_law_are_as_before():
     assert set(description(simulator)["limit_law"]) == {"variances", "users_per_step"}
 
 
-def test_a_run_and_its_summary(tmp_path, monkeypatch):
-    uncompiled.use(monkeypatch)
-    study = Study.from_mapping(STUDY)
-    run_study(study, tmp_path / "run", engine="serial")
-    summary = RunStore(tmp_path / "run").read_summary().to_pylist()
-    assert {(row["n"], row["rounds"], row["batch_size"]) for row in summary} == {
-        (n, rounds, n // rounds) for n in N for rounds in (7, 30)
-    }
-    for row in summary:
-        # The oracle's intervals have the length that the summary compares with: T steps, not floor(n/s).
-        assert row["length_relative"] == pytest.approx(1.0, rel=1e-12)
-
-
 def test_a_transcript_has_the_users_of_complete_rounds(tmp_path):
-    simulator = next(s for s in simulators() if (s.horizon, s.algorithm.rounds) == (203, 30))
+    bits = {"problem": {"kind": "quantile"}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}}
+    simulator = simulators(changed(rounds=30) | bits)[-1]
     assert write_transcript(simulator, 3, 0, 203, tmp_path / "t.parquet") == 180
 
 

@@ -415,16 +415,18 @@ FURTHER = ("arena", "protocols")
 
 FAST = {
     "quantile-response", "quantile-response-all", "quantile-response-horizons", "quantile-normal-bit",
-    "minibatch-laplace", "perturbed-response", "regression-d2-laplace", "linear-d2",
-    "linear-d2-laplace-tr1-sn", "least-squares-diverged", "adaptive-d3", "moments-d3",
-    "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds", "cells-private_bit",
+    "minibatch-laplace", "perturbed-response", "linear-d2", "linear-d2-laplace-tr1-sn", "adaptive-d3",
+    "moments-d3", "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds",
 }  # fmt: skip
-"""One case of each kind of kernel."""
+"""One case of each kind of kernel, compiled."""
 
-THOROUGH = {
+UNCOMPILED = {"regression-d2-laplace", "least-squares-diverged", "cells-private_bit"}
+"""A case of each further kind as plain Python: other tests compile a kernel like these."""
+
+THOROUGH = UNCOMPILED | {
     "quantile-response-few", "quantile-laplace-bit", "quantile-normal-bit-32", "linear-d2-budget-law",
     "logistic-clip", "least-squares-tail-clipped",
 }  # fmt: skip
-"""A second case of some kinds; the others are slow: long to compile, or like one of these."""
+"""Compiled as well, with a second case of some kinds; the others are slow: long to compile, or like these."""
 
 CASES = {group: dict(cases()) for group, cases in GROUPS.items()}

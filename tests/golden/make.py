@@ -112,10 +112,6 @@ def key_results(file):
     }
 
 
-def make_keys():
-    return {name: key_results(file) for name, file in BUNDLED.items()}
-
-
 def make_cases(group):
     """Golden rows of a group of cases."""
     columns = columns_of(CASES[group].values() if group in FURTHER else ())
@@ -135,7 +131,8 @@ def main():
     parser.add_argument("--only", nargs="+", choices=names, default=names)
     chosen = parser.parse_args()
     for name in chosen.only:
-        found = make_keys() if name == "keys" else make_cases(name)
+        keys = name == "keys"
+        found = {study: key_results(file) for study, file in BUNDLED.items()} if keys else make_cases(name)
         (chosen.folder / f"{name}.json").write_text(json.dumps(found, indent=1) + "\n")
 
 

@@ -1,4 +1,6 @@
-"""Ellipsoids around the average of a vector, by the textbook's formulas."""
+"""Ellipsoids n (thetabar - theta)' V^-1 (thetabar - theta) <= q around the average, by the textbook."""
+
+import math
 
 import mpmath
 import numpy as np
@@ -8,12 +10,19 @@ from scipy import stats
 from ldpflow.components.intervals.nested import JointRegion, quadratic_form, root
 from ldpflow.components.intervals.variance import asymptotic_covariance
 from tests.intervals.whole_paths import SCALAR, VECTOR, record_of, walk
-from tests.oracles import batch_means, joint_region
+from tests.oracles import batch_means
 
 LEVELS = [0.8, 0.9]
 N = 2000
 TRUTH = np.array(VECTOR.problem.truth())
 SIGMA = np.array(asymptotic_covariance(VECTOR))
+
+
+def volume_of(V, n, q):
+    """Unit ball's volume times q^(d/2) det(V/n)^(1/2)."""
+    d = len(V)
+    ball = math.pi ** (d / 2) / math.gamma(d / 2 + 1)
+    return ball * q ** (d / 2) * math.sqrt(np.linalg.det(V / n))
 
 
 def compare(result, iterates, matrices, critical):
@@ -24,10 +33,10 @@ def compare(result, iterates, matrices, critical):
         V = matrices[r]
         for at, level in enumerate(LEVELS):
             q = critical(level)
-            inside = joint_region.statistic(mean, TRUTH, V, n) <= q
+            inside = n * (mean - TRUTH) @ np.linalg.inv(V) @ (mean - TRUTH) <= q
             assert result.diagnosis["joint_covered"][at, 0, r] == inside
-            volume = joint_region.volume(V, n, q)
-            best = joint_region.volume(SIGMA, n, stats.chi2.ppf(level, d))
+            volume = volume_of(V, n, q)
+            best = volume_of(SIGMA, n, stats.chi2.ppf(level, d))
             size = result.diagnosis["joint_size"][at, 0, r]
             assert size == pytest.approx((volume / best) ** (1 / d), rel=1e-6)
             assert result.diagnosis["joint_volume"][at, 0, r] == pytest.approx(volume, rel=1e-6)
@@ -53,7 +62,8 @@ def test_region(base, quantile):
         ]
 
     def critical(level):
-        return stats.chi2.ppf(level, 4) if quantile == "chi2" else joint_region.hotelling(level, 4, 8)
+        # Hotelling (1931): d (M - 1)/(M - d) times the quantile of F with d and M - d degrees.
+        return stats.chi2.ppf(level, 4) if quantile == "chi2" else 4 * 7 / 4 * stats.f.ppf(level, 4, 4)
 
     compare(result, iterates, matrices, critical)
 

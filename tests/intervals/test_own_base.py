@@ -1,14 +1,14 @@
 """Methods that take the standard error of another one, which is a plug-in's."""
 
 import pickle
-import sys
 from functools import partial
 
 import numpy as np
 import pytest
 
 import ldpflow as lf
-from ldpflow.study.plugins import REGISTRIES, SOURCES, plugins_of
+from ldpflow.study.plugins import plugins_of
+from tests.studies import forget_plugins, small
 
 METHOD = '''
 from typing import ClassVar, Literal
@@ -39,13 +39,6 @@ def half(tmp_path):
     return file
 
 
-def study(*methods):
-    return lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(),
-        methods=list(methods), n=[300], replicates=6,
-    )  # fmt: skip
-
-
 KINDS = pytest.mark.parametrize(
     "around", [lf.SuffixAverage, partial(lf.ConfidenceSequence, t_opt=300)], ids=["SUF", "ACS"]
 )
@@ -53,7 +46,7 @@ KINDS = pytest.mark.parametrize(
 
 @KINDS
 def test_half_of_the_standard_error(around, half, tmp_path):
-    asked = study(around(base="BM", M=7), around(base="half", M=7))
+    asked = small(methods=[around(base="BM", M=7), around(base="half", M=7)])
     assert [plugin.name for plugin in plugins_of(asked.components())] == ["half"]
     run = lf.sweep(asked, tmp_path / "run", executor="serial")
     known, own = (run.rows(base=base)["se"].to_numpy() for base in ("BM", "half"))
@@ -65,10 +58,7 @@ def test_the_base_travels_with_its_source(half):
     method = lf.SuffixAverage(base="half", M=7)
     bytes_sent = pickle.dumps(method)
     half.unlink()
-    for name in [name for name in sys.modules if name.startswith("ldpflow_plugin_half")]:
-        del sys.modules[name]
-        SOURCES.pop(name)
-    del REGISTRIES["method"]["half"]
+    forget_plugins("half")
     with pytest.raises(lf.InputError, match="method.base: 'half' is not allowed; expected one of 'TRC'"):
         lf.SuffixAverage(base="half")
     arrived = pickle.loads(bytes_sent)
@@ -81,7 +71,7 @@ def test_a_base_needs_a_standard_error_of_one_path(around, tmp_path):
     file.write_text(METHOD.replace("NONE = False", "NONE = True"))
     lf.load_plugin(str(file))
     with pytest.raises(lf.LdpflowError, match="half has no standard error"):
-        lf.sweep(study(around(base="half")), tmp_path / "run", executor="serial")
+        lf.sweep(small(methods=around(base="half")), tmp_path / "run", executor="serial")
     file = tmp_path / "in_runs.py"
     of_runs = "    def runs(self, level):\n        return 3\n\n    kind:"
     file.write_text(METHOD.replace('"half"', '"runs"').replace("    kind:", of_runs))

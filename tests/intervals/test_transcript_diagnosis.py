@@ -15,8 +15,10 @@ from tests.oracles.rows_in_cells import cells_of
 
 def summary(problem, n, c=1.0, replicates=64):
     path = OnePass(problem, lf.RandomizedResponse(), lf.LdpSgd(c=c))
-    cells = (Cell(n, lf.BatchMeans(), 0.9), Cell(n, lf.TranscriptRegression(), 0.9))
-    rows = simulate(Batch(path, 7, 0, replicates, cells)).rows
+    # SN and degree 3 are there for their sums: other tests have a kernel with all three.
+    methods = (lf.BatchMeans(), lf.TranscriptRegression(), lf.SelfNormalization())
+    cells = [Cell(n, method, 0.9) for method in (*methods, lf.TranscriptRegressionBatchMeans(degree=3))]
+    rows = simulate(Batch(path, 7, 0, replicates, tuple(cells))).rows
     key = "p" + path.key
     rows = rows.append_column("path", [[key] * rows.num_rows])
     return {row["method"]: row for row in summary_of([cells_of(rows)], {key: path}).to_pylist()}

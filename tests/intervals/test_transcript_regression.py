@@ -34,7 +34,7 @@ def record_of(path, n=N, replicates=6):
     steps = path.algorithm.steps(n)
     names = ["transcript_linear", "transcript_quadratic"]
     if path.problem.dimension == 1:
-        names = ["transcript_cubic", "transcript_quartic"]
+        names = ["self_normalization", "transcript_cubic", "transcript_quartic"]
     every = range(1, steps + 1)
     return run_path(path, SEED, range(replicates), every, every, names)
 

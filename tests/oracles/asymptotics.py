@@ -1,4 +1,4 @@
-"""Asymptotic variances Sigma = G^-1 (S_SGD + S_LDP) G^-1 and the interval that knows them.
+"""Asymptotic variances Sigma = G^-1 (S_SGD + S_LDP) G^-1.
 
 Source: Dette & Graw, quantile and quantile regression examples. Two misprints are set right:
 S_LDP of randomised response is e^eps / (e^eps - 1)^2 (printed without the square), and the
@@ -31,10 +31,3 @@ def regression_sigma(error, tau, epsilon, d, bound, covariates):
     g_inverse = np.linalg.inv(sigma_x * error.pdf(error.ppf(tau)))
     added = 2.0 * (quantile_regression_sensitivity(tau, d, bound) / epsilon) ** 2
     return g_inverse @ (tau * (1.0 - tau) * sigma_x + added * np.eye(d)) @ g_inverse
-
-
-def oracle_interval(theta_bar, sigma, n, level):
-    """thetabar +- z_{1-a} sqrt(Sigma_jj / n), level = 1 - 2a; sigma a number or (d, d)."""
-    diagonal = np.diag(np.atleast_2d(sigma))
-    half = stats.norm.ppf(1.0 - (1.0 - level) / 2.0) * np.sqrt(diagonal / n)
-    return np.atleast_1d(theta_bar) - half, np.atleast_1d(theta_bar) + half

@@ -4,15 +4,18 @@ Source: Liu, Hu, Ding & Kong (2023), "Online local differential private quantile
 self-normalization", as compared with by Dette & Graw.
 """
 
+import math
 from functools import cache
 
-import mpmath
 import numpy as np
+from scipy import integrate, optimize
 
 
 def variance(path):
-    """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one: (d,)."""
+    """V_j = n^-2 sum_{i=1}^n i^2 (thetabar_i - thetabar_n)_j^2, running means one by one; NaN at n = 1."""
     n = len(path)
+    if n == 1:
+        return np.full(path.shape[1], np.nan)
     terms = (i**2 * (path[:i].mean(axis=0) - path.mean(axis=0)) ** 2 for i in range(1, n + 1))
     return sum(terms) / n**2
 
@@ -26,21 +29,16 @@ def tail_probability(q):
     """
 
     def integrand(angle):
-        ratio = q / mpmath.sin(angle)
-        if ratio > 1000:  # below e^-490
-            return mpmath.mpf(0)
-        return mpmath.sqrt(ratio / mpmath.sinh(ratio))
+        ratio = q / math.sin(angle)
+        return math.sqrt(ratio / math.sinh(ratio)) if ratio < 700 else 0.0
 
-    knots = [0, mpmath.pi / 16, mpmath.pi / 8, mpmath.pi / 4, mpmath.pi / 2]
-    return 2 / mpmath.pi * mpmath.quad(integrand, knots)
+    return 2 / math.pi * integrate.quad(integrand, 0, math.pi / 2, epsabs=1e-16, epsrel=1e-13)[0]
 
 
 @cache
 def critical_value(level):
     """cv with P(|T| <= cv) = level."""
-    with mpmath.workdps(20):
-        miss = 1 - mpmath.mpf(str(level))
-        return float(mpmath.findroot(lambda q: tail_probability(q) - miss, (1, 20), solver="anderson"))
+    return optimize.brentq(lambda q: tail_probability(q) - (1 - level), 1, 20, xtol=1e-14)
 
 
 def interval(path, level):

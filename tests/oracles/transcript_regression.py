@@ -146,12 +146,10 @@ def scalar_covariance(theta0, path, c, gamma, degree, rule, S, factor):
     """(V, K) of a path (n, 1) around its average; S None: the residuals' variance."""
     i0 = burn_in(len(path), rule)
     before, A, eta = (part[i0:] for part in transcript(theta0, path, c, gamma))
-    x, y = before[:, 0], A[:, 0]
-    pilot = x[0]
-    P, (rss, *_) = np.polynomial.Polynomial.fit(x - pilot, y, degree, full=True)
-    G = P.deriv()(path.mean() - pilot)
+    centre, scale, b, _, rss = polynomial(before[:, 0], A[:, 0], degree)
+    G = np.polynomial.Polynomial(b).deriv()((path.mean() - centre) / scale) / scale
     if S is None:
-        S = float(rss[0]) / (len(x) - degree - 1)
+        S = rss / (len(A) - degree - 1)
     K = G * eta.sum()
     if not G > 0:
         return math.nan, K
@@ -163,7 +161,7 @@ def vector_covariance(theta0, path, c, gamma, rule, S):
     i0 = burn_in(len(path), rule)
     before, A, eta = (part[i0:] for part in transcript(theta0, path, c, gamma))
     N, d = before.shape
-    design = np.column_stack([np.ones(N), before - before[0]])
+    design = powers(before - before[0], 1)
     coefficients, *_ = np.linalg.lstsq(design, A, rcond=None)
     B = coefficients[1:].T
     if S is None:

@@ -1,7 +1,5 @@
 """Reading a column, or the records of a regression, and the message of every fault. None shows a value."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Regressions on the rows of a file: theta*, G, S and draws against literal NumPy, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -112,8 +110,6 @@ def test_a_changed_file_is_refused(tmp_path):
     known = {"sha256": problem.sha256, "moments": problem.moments}
     assert lf.LogisticRegression(file=file, **LOGISTIC, **known).table().shape == (SIZE, 3)
     written(tmp_path, x, y, 1.0 - bit)
-    with pytest.raises(lf.InputError, match="has changed"):
-        lf.LogisticRegression(file=file, **LOGISTIC, sha256=problem.sha256)
     stored = lf.LogisticRegression(file=file, **LOGISTIC, **known, clip=0.5, bounding="clip")
     with pytest.raises(lf.InputError, match="has changed"):
         stored.table()

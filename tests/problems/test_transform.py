@@ -1,7 +1,5 @@
 """Monotone scales: T and its inverse against mpmath, and rows that come back in the unit of the data."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from mpmath import mp, mpf
@@ -16,6 +14,7 @@ from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.rows import Batch, rows_of, simulate
 from ldpflow.simulators.simulator import Cell
+from tests.kernels import uncompiled
 from tests.problems.files import column_file
 
 EDGES = (0.0, 30.0, 60.0, 300.0, 3600.0)
@@ -69,8 +68,9 @@ def test_a_value_without_an_image_is_refused(name, x, words, tmp_path):
 
 
 @pytest.mark.parametrize("transform", ["log1p", EDGES])
-def test_rows_are_those_of_the_scale_taken_back(tmp_path, transform):
+def test_rows_are_those_of_the_scale_taken_back(tmp_path, monkeypatch, transform):
     """The law is that of T(X + noise); truth and limits come back, the standard error by the derivative."""
+    uncompiled.use(monkeypatch)
     values = np.round(np.random.default_rng(3).lognormal(4.0, 1.2, 1000))
     file = column_file(tmp_path, values)
     setting = {"transform": transform} if isinstance(transform, str) else {"edges": transform}

@@ -37,7 +37,6 @@ def test_paths_are_those_of_the_same_numbers_in_the_unit_of_the_data():
     [
         ("quantile", {"kind": "minibatch_sgd", "c": 0.5}, {"c": 2.0, "theta0": 1.0}),
         ("quantile", {"kind": "budget_split", "theta0": 2.0}, {"c": 4.0, "theta0": 9.0}),
-        ("quantile", {"kind": "tail_sgd", "eta": 0.25}, {"eta": 1.0, "theta0": 1.0}),
         ("quantiles", {"kind": "ldp_sgd", "c": 3.0}, {"c": 12.0, "theta0": 1.0, "radius": None}),
     ],
 )

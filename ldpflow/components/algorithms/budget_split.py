@@ -18,12 +18,12 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from ldpflow.components.algorithms.algorithm import DecayingSteps, add_matrices
-from ldpflow.components.algorithms.ldp_sgd import recursion  # noqa: F401 (its kernel function)
-from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.algorithms.algorithm import DecayingSteps
+from ldpflow.components.algorithms.ldp_sgd import RecordSgd
+from ldpflow.components.mechanisms import Mechanism
 from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.laws import Variate
-from ldpflow.components.problems.problem import Matrix, Problem
+from ldpflow.components.problems.problem import Problem
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
@@ -31,10 +31,11 @@ WEIGHT = Variate("exponential")
 """w_i of a perturbed path, drawn from the mechanism's stream after its noise."""
 
 
-class BudgetSplit(DecayingSteps):
+class BudgetSplit(DecayingSteps, RecordSgd):
     """LDP-SGD with perturbed paths, each with a share of the budget.
 
-    A replicate costs B + 1 paths: meant for n up to about 10^5.
+    A replicate costs B + 1 paths: meant for n up to about 10^5. Their B + 1 answers about a record have the
+    mechanism's eps in total.
 
     Parameters
     ----------
@@ -64,13 +65,6 @@ class BudgetSplit(DecayingSteps):
 
     def kernel_parameters(self, horizon: int | None) -> Parameters:
         return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": 0.0}
-
-    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
-
-    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        # B + 1 answers about one record with eps/(B + 1) each: the mechanism's eps in total.
-        return mechanism.privacy()
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]

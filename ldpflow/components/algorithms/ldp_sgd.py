@@ -42,7 +42,17 @@ from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters
 
 
-class LdpSgd(CoordinateSteps):
+class RecordSgd(Algorithm):
+    """Base class of SGD with one record a step, used once."""
+
+    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+
+    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
+        return mechanism.privacy()
+
+
+class LdpSgd(CoordinateSteps, RecordSgd):
     """One-pass stochastic gradient descent on privatised gradients.
 
     Parameters
@@ -66,12 +76,6 @@ class LdpSgd(CoordinateSteps):
     def kernel_parameters(self, horizon: int | None) -> Parameters:
         own = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}
         return {**own, **self.coordinate_parameters()}
-
-    def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
-
-    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return mechanism.privacy()
 
 
 def project(kernel, theta, start, radius, lane):  # type: ignore[no-untyped-def]
@@ -153,7 +157,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
             kept = kernel.restart(sums, i, kept)
 
 
-class TailSgd(Algorithm):
+class TailSgd(RecordSgd):
     """SGD with constant steps, one record each.
 
     Parameters
@@ -175,10 +179,6 @@ class TailSgd(Algorithm):
             return "its steps are constant; private bits drawn directly go with ldp_sgd"
         return None
 
-    def in_units(self, units: Units) -> Self:
-        assert self.eta is not None  # a problem with units has no steps of its own
-        return self.model_copy(update={"eta": units.size(self.eta), "theta0": units.place(self.theta0)})
-
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
         if self.eta is not None or not isinstance(problem, LeastSquares):
             return self
@@ -196,15 +196,12 @@ class TailSgd(Algorithm):
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """At theta*, and for a simulated least_squares in the stationary state around it."""
-        noise = mechanism.noise_covariance(problem)
-        at_truth = add_matrices(problem.gradient_covariance(), noise, 1.0, 1.0)
+        at_truth = super().step_covariance(problem, mechanism)
         if not isinstance(problem, LeastSquares) or problem.stored_records():
             return at_truth
-        extra = multiplicative_noise(problem, self.step_constant(), noise[0][0])
+        noise = mechanism.noise_covariance(problem)[0][0]
+        extra = multiplicative_noise(problem, self.step_constant(), noise)
         return add_matrices(at_truth, diagonal(extra), 1.0, 1.0)
-
-    def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        return mechanism.privacy()
 
 
 def multiplicative_noise(problem: LeastSquares, eta: float, noise: float) -> list[float]:
