@@ -173,11 +173,6 @@ def half_width_text(row: Row) -> str:
     return f"{text} ({source}: {low} .. {high})"
 
 
-def worst_text(row: Row) -> str:
-    text = round_text(row["half_width"], 3)
-    return text if row["half_width_low"] is None else f"{text} (from {round_text(row['half_width_low'], 3)})"
-
-
 def bias_text(row: Row) -> str:
     if row["bias_start"] is None:
         return "-"
@@ -230,7 +225,7 @@ def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
     columns: list[Shown] = [
         ("rounds", lambda row: f"{row['rounds']:,}"),
         number("bits", "bits", 3),
-        ("half width", worst_text) if "worst_law" in rows[0] else number("half width", "half_width", 3),
+        number("half width", "half_width", 3),
         (
             "coverage",
             lambda row: "-" if row["coverage"] is None else with_error(row["coverage"], row["coverage_mcse"]),
@@ -259,7 +254,6 @@ def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
         ("interval", lambda row: row["interval"] or "-"),
         *([number("wanted", "wanted", 4)] if wanted else []),
         ("bytes kept", lambda row: text_of(row["state_bytes"], ",")),
-        *([plain("worst_law")] if "worst_law" in rows[0] else []),
     ]
     notes = [LEGEND, "n counts the users who are asked, users those who answer about a quantile."]
     if response is not None and response < 1.0:

@@ -256,15 +256,18 @@ SURVEY = {"tau": 0.5, "epsilon": 1, "n": 100}
 REFUSED = {
     "quickstart": {
         "column": [1.0], "power": [1.0], "half_width": [-1, 1e-200, math.inf], "difference": [0],
-        "response_rate": [0, 1.1], "range": [(0, 1)], "liars": [0.1],
+        "response_rate": [0, 1.1, [0.1, 0.2]], "range": [(0, 1)], "liars": [0.1],
     },
     "bounds": {
         "tau": [None, [], 1.5], "epsilon": [None, 0], "n": [None, 0, 1.5], "level": [1.0],
-        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3)],
+        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3), 5, "ab", (-1e308, 1e308)],
     },
     "pilot": {
         "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()],
+        "jitter": ["a", [1.0, 2.0], -1.0], "missing_value": ["a", 0.5], "edges": ["ab", ()],
+        "half_width": [(1, 2)],
     },
+    "several": {"n": [1], "tau": [(0.5, 0.5)], "half_width": [(1, 2, 3)]},
     "compare": {
         "answers": [0, 3.0], "answer_below": [0.0], "difference": [0.1], "replicates": [0, "x", True],
         "bins": [3], "liars": [1.0],
@@ -276,7 +279,8 @@ REFUSED = {
 GIVEN = {
     "quickstart": {"study": "quickstart"},
     "bounds": {"bounds": (0, 1), **SURVEY},
-    "pilot": {"pilot": "no.csv", **SURVEY},
+    "pilot": {"pilot": {"a": np.arange(200.0)}, **SURVEY},
+    "several": {"pilot": {"a": np.arange(200.0)}, **SURVEY, "tau": (0.4, 0.5), "compare": True},
     "compare": {"study": "quickstart", "compare": True, "range": (0, 1)},
 }
 
@@ -287,10 +291,10 @@ GIVEN = {
         ("study", {}),
         ("study", GIVEN["pilot"] | {"bounds": (0, 1)}),
         ("study", GIVEN["quickstart"] | {"bounds": (0, 1)}),
+        ("bounds", GIVEN["bounds"] | {"compare": True}),
         ("edges", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
         ("problem.transform", GIVEN["pilot"] | {"transform": "exp"}),
-        ("problem.missing", GIVEN["pilot"] | {"pilot": {"a": np.arange(200.0)}, "missing": "keep"}),
-        ("edges", GIVEN["pilot"] | {"edges": ()}),
+        ("problem.missing", GIVEN["pilot"] | {"missing": "keep"}),
         *(
             (name, GIVEN[kind] | {name: value})
             for kind, names in REFUSED.items()

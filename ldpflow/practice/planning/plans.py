@@ -21,7 +21,6 @@ from ldpflow.practice.planning.compare import (
     Point,
     choose_design,
     compare_designs,
-    compare_under_laws,
     source_points,
     study_points,
 )
@@ -29,7 +28,7 @@ from ldpflow.practice.planning.designs import Design, write_files
 from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
-from ldpflow.practice.planning.sources import Guess, OwnSteps, source_of
+from ldpflow.practice.planning.sources import OwnSteps, source_of
 from ldpflow.practice.transcripts.collection import read_collection
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
@@ -338,20 +337,10 @@ def plan_comparison(
     points: Sequence[Point], settings: dict[str, Any], given: PlanOptions, cautions: Sequence[str] = ()
 ) -> Plan:
     found, advice = [], []
-    source, own = settings.get("source"), settings | given.comparison
     for point in points:
-        if isinstance(source, Guess):
-            pairs = compare_under_laws(source, *point[1:], **own)
-        else:
-            pairs = compare_designs(*point, **own)
+        pairs = compare_designs(*point, **settings | given.comparison)
         advice += choose_design(pairs)
         found += pairs
-    if isinstance(source, Guess):
-        advice.append(
-            "every row is that of its worst law, with the longest half width, the shortest in brackets. "
-            "Coverage, users, budget and the shift by liars are the worst under any of these laws: "
-            f"{', '.join(source.laws())}"
-        )
     if settings["ends"] is None:
         advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
     rows = [row for row, _ in found]

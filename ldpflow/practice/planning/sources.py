@@ -108,7 +108,6 @@ class Source:
 
     judged_by = ""  # law that decides the verdict, in words
     transform: Transform = None  # scale of its laws, steps and starts
-    direction = 1.0  # -1.0 if its laws are those of mirrored values
 
     def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
         """The source on further scales for the bins of histograms on a public range, by name."""
@@ -179,11 +178,6 @@ class OwnSteps(Source, ABC):
         (found,) = predict_arrivals([case])
         worst = worst_arrival(self.tried(case), level, self.share)
         return found, worst.verdict, worst
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """Public range of the values."""
-        return None
 
     def algorithm(self, taus: Sequence[float], n: int) -> LdpSgd:
         """LDP-SGD with steps and start for n users; starts of several quantiles do not decrease."""
@@ -445,23 +439,13 @@ class Guess(OwnSteps):
 
     lower: float
     upper: float
-    drawn: Law | None = None  # of the values that a comparison simulates, the normal one by default
-    direction: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):
-            raise InputError("bounds", [self.lower, self.upper], "two finite numbers, the lower first")
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        return self.lower, self.upper
 
     @property
     def law(self) -> Law:
         return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
 
     def problem(self, tau: float) -> Quantile:
-        return problem_of(self.drawn or self.law, tau)
+        return problem_of(self.law, tau)
 
     def design(self, tau: float, n: int) -> StepDesign:
         """The rule's c for the normal law, and a start that does not depend on it.
@@ -556,10 +540,7 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
             raise InputError(name, None, "a number, or several: a pilot says nothing about it")
     if given.pilot is None:
         assert given.bounds is not None
-        if len(given.bounds) != 2:
-            raise InputError("bounds", list(given.bounds), "two numbers")
-        lower, upper = map(float, given.bounds)
-        return Guess(lower, upper)
+        return Guess(*map(float, given.bounds))
     edges = None if given.edges is None else numbers_of(given.edges)
     if edges is not None and (given.transform or len(edges) < 2 or list(edges) != sorted(set(edges))):
         raise InputError("edges", list(edges), "two or more increasing numbers, without `transform`")
