@@ -13,7 +13,7 @@ from ldpflow.components.problems.laws import Law
 from ldpflow.practice.planning.method import expected_fit, expected_interval, recommend_method
 from ldpflow.practice.planning.rows import upwards
 from ldpflow.practice.planning.sources import design
-from ldpflow.results.arrival import Arrival
+from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from ldpflow.study import Study
 from tests.studies import changed
@@ -132,9 +132,13 @@ def test_a_unit_changes_nothing(method):
     [(SKEWED, 0.501, 0.173), (replace(SKEWED, law=Law("exponential"), tau=0.1), 0.547, 0.477)],
 )
 def test_bias_of_skewed_laws(case, degree_2, degree_3):
-    """800 simulated paths of each agreed within .15 standard errors and four Monte Carlo errors."""
+    """800 simulated paths of each agreed within .15 standard errors and four Monte Carlo errors.
+
+    Of the first, TR covered .837 of 90% and TR3, which is recommended, .90.
+    """
     assert expected_fit(case, TR).bias == pytest.approx(degree_2, abs=1e-3)
     assert expected_fit(case, TR3).bias == pytest.approx(degree_3, abs=1e-3)
+    assert recommend_method(*predict_arrivals([case]), case) == ("TR3" if degree_3 < 0.25 else None)
 
 
 def test_digits_that_a_far_start_costs():

@@ -174,7 +174,8 @@ def compare_designs(
         raise InputError("n", n, "so many users that one of them answers about each quantile")
     pairs: list[Pair] = []
     # The quantiles of a design one after the other, since they share its simulations.
-    for design in zip(*(make_forecasts(target, ends, scale, steps) for target in targets), strict=True):
+    forecasts = [[*make_forecasts(target, ends, scale, steps)] for target in targets]
+    for design in zip(*forecasts, strict=True):
         for forecast in design:
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
             pairs.append((row | {"cautions": "; ".join(row["cautions"])}, forecast))

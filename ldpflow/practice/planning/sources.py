@@ -290,7 +290,7 @@ class Pilot(OwnSteps):
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
-        return resampled_laws(forward(self.transform, self.values), self.given.seed)
+        return resampled_laws(forward(self.transform, self.values), self.given.seed, RESAMPLES)
 
     def tried(self, case: Approach) -> list[Approach]:
         return [replace(case, law=replace(case.law, table=table)) for table in self.resampled]
@@ -388,7 +388,7 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
     return found
 
 
-def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
+def resampled_laws(values: Floats, seed: int, count: int) -> list[ColumnLaw]:
     """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
     x = np.sort(values)
     blocks = np.array_split(x, min(len(x), BLOCKS))
