@@ -122,11 +122,11 @@ def test_the_steps_and_users_that_are_advised_arrive(law, tau, gamma, n):
 
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory):
-    """128 replicates of the exponential law of scale 31.4 with the default steps, n = 20,000."""
+    """128 replicates of normal laws with the default steps, n = 20,000: these are too small, or too large."""
     study = changed(
         seed=5, replicates=128, algorithm__gamma=0.51, mechanism__epsilon=1,
-        method=[{"kind": ["oracle", "BM", "TR"]}],
-        problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": [31.4, 0.2]},
+        method=[{"kind": ["oracle", "TR"]}],
+        problem={"kind": "quantile", "tau": 0.9, "scale": [31.4, 0.5]},
         grid={"n": [20_000], "level": [0.9]},
     )  # fmt: skip
     folder = tmp_path_factory.mktemp("lost")
@@ -147,7 +147,7 @@ def test_predicted_and_measured_bias_agree(lost):
             assert abs(one.measured - one.arrival.bias) < slack + 0.03 * abs(one.arrival.bias)
             assert one.source() == "start"
             seen += 1
-    assert seen == 2
+    assert seen == 1
 
 
 class FromBundled(BatchMeans):
@@ -158,7 +158,7 @@ class Denies(FromBundled):
     around_average: ClassVar[bool] = False
 
 
-@pytest.mark.parametrize(("kind", "said"), [(None, 0), (FromBundled, 4), (Denies, 0)])
+@pytest.mark.parametrize(("kind", "said"), [(None, 0), (FromBundled, 2), (Denies, 0)])
 def test_methods_of_plugins_are_around_the_average_if_their_class_says_so(lost, monkeypatch, kind, said):
     if kind is not None:
         monkeypatch.setitem(INTERVAL_METHODS, "own", kind)
@@ -183,8 +183,6 @@ def test_explain_names_start_and_steps(lost):
             assert "relaxation times, theta went" not in text
         elif row["scale"] == 31.4:
             assert re.search("mainly bias of .* SE from the start:", text)
-            assert re.search(
-                r"Not arrived: 0.8 relaxation times, theta went from 0 to 5\d\.\d of 72\.3", text
-            )
+            assert "Not arrived: 1.5 relaxation times, theta went from 0 to 34.5 of 40.2;" in text
         else:
             assert "Steps too large" in text and re.search("mainly bias of .* SE from the steps:", text)
