@@ -15,20 +15,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.practice.planning import sources
 from ldpflow.study import Study
-from tests.studies import changed
-
-
-def path(c: float = 1.0, n: float = 5e4, theta0: float = 0.0, seed: int = 7, **problem: Any) -> Study:
-    """A study of a quantile under randomised response."""
-    mapping = changed(
-        seed=seed,
-        problem={"kind": "quantile", "tau": 0.5, "law": "normal"} | problem,
-        mechanism={"kind": "randomized_response", "epsilon": 1},
-        algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": c, "theta0": theta0},
-        grid={"n": n, "level": 0.9},
-        method=[{"kind": "oracle"}],
-    )
-    return Study.from_mapping(mapping)
+from tests.studies import changed, quantile_path
 
 
 @pytest.fixture(autouse=True)
@@ -38,11 +25,11 @@ def few_resampled_pilots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def study(tmp_path: Path) -> Callable[..., str]:
-    """The file of a :func:`path`."""
+    """The file of a :func:`quantile_path`."""
 
     def write(**settings: Any) -> str:
         file = tmp_path / "study.toml"
-        file.write_text(path(**settings).to_toml())
+        file.write_text(quantile_path(**settings).to_toml())
         return str(file)
 
     return write
@@ -146,7 +133,7 @@ def test_a_recommended_method_covers_on_random_paths():
     recommended, low = 0, []
     for k, law in enumerate(laws):
         for tau, c in ((0.1, 0.3), (0.25, 1.0), (0.5, 4.0), (0.9, 1.0)):
-            plan = lf.plan(path(c, 3e4, 0.3, 30 + k, tau=tau, **law))
+            plan = lf.plan(quantile_path(3e4, c, 0.3, seed=30 + k, tau=tau, **law))
             (row,) = plan.rows
             if row["recommended"] is None:
                 continue
@@ -251,7 +238,7 @@ def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
 def test_nothing_is_computed_from_undeclared_steps(monkeypatch):
     """An algorithm of a plug-in whose step_constant() is NaN: blank rows that say why, and no method."""
     monkeypatch.setattr(lf.LdpSgd, "step_constant", lambda self: math.nan)
-    plan = lf.plan(path(), half_width=0.05)
+    plan = lf.plan(quantile_path(5e4), half_width=0.05)
     (row,), (text,) = plan.rows, plan.cautions
     assert row["arrival"] == "undeclared_steps" and "ldp_sgd does not declare that step i" in text
     assert {row[name] for name in ("standard_error", "length", "recommended", "n_with_method")} == {None}

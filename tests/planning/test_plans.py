@@ -16,24 +16,18 @@ from ldpflow.practice.planning import rows, sources
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits
 from ldpflow.practice.planning.plans import add_recommended, judgement, name_of
 from ldpflow.practice.planning.rows import arrival_cautions
-from ldpflow.practice.planning.sources import Pilot
+from ldpflow.practice.planning.sources import Pilot, design
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.study import Study
 from ldpflow.sweeps import cautions
 from tests.oracles.cells import step_covariance
 from tests.oracles.column_law import example_column
-from tests.studies import changed
+from tests.studies import changed, quantile_path
 
 NOISE = math.e / (math.e - 1) ** 2
-
-TRIAL = changed(
-    problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
-    mechanism={"kind": "randomized_response", "epsilon": 1},
-    algorithm={"kind": "ldp_sgd", "gamma": 0.51},
-    grid={"n": [2e5], "level": 0.9},
-)
-ADVISED = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
+TRIAL = {"tau": 0.9, "law": "exponential", "scale": 31.4}
+ADVISED = {"c": 23.4, "theta0": 54.0, **TRIAL}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -49,8 +43,8 @@ def column_file(tmp_path, values):
     return str(file)
 
 
-def test_the_trials_case_is_refused_with_advice():
-    plan = lf.plan(Study.from_mapping(TRIAL), half_width=2)
+def test_a_path_that_does_not_arrive():
+    plan = lf.plan(quantile_path(**TRIAL), half_width=2)
     (row,) = plan.rows
     assert plan.refused and row["arrival"] == "not_arrived"
     silent = ("standard_error", "half_width", "length", "n_needed", "epsilon_needed", "arrival_needed")
@@ -59,14 +53,66 @@ def test_the_trials_case_is_refused_with_advice():
     assert row["bias_start"] + row["bias_steps"] == pytest.approx(-10.6, abs=0.05)
     assert row["coverage_predicted"] < 1e-6 and row["recommended"] is None
     assert row["n_feasible"] == pytest.approx(3.95e5, rel=0.01)
-    (text,) = plan.cautions
-    for words in (
+
+
+def test_the_advice_is_followed():
+    """With the advised steps the plan prints a length with its reservation, and names the method."""
+    plan = lf.plan(quantile_path(**ADVISED), half_width=20.0, difference=2.0)
+    (row,) = plan.rows
+    assert not plan.refused and row["arrival"] == "doubtful" and row["recommended"] == "TR"
+    assert row["relaxation_times_planned"] == pytest.approx(60.1, abs=0.1)
+    assert row["bias_start"] + row["bias_steps"] == pytest.approx(0.37, abs=0.02)
+    assert row["length"] == 2 * row["half_width"] == pytest.approx(2 * 1.6448536 * 0.7059, rel=1e-3)
+    assert row["n_per_group"] > 0 and row["arrival_per_group"] is not None
+    assert row["n_needed"] < 1000 and row["arrival_needed"] == "not_arrived"
+
+
+AT_FEW_USERS = design(Law("exponential", scale=31.4), 0.9, 20_000, 0.51)
+SENTENCES = {
+    "not arrived": (TRIAL, [
         "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times, 10.60 oracle SE of",
         "bias, mostly from its start. Better for TR, in the unit of the data: c = 23, theta0 = 54.",
         "With them use TR (coverage 0.91, length 2.6). An average would then have 60 relaxation times, 0.37",
         "would cover 0.87. Below n = 4.0e5",
-    ):
-        assert words in text
+    ]),
+    "doubtful, with steps near the rule's": (ADVISED, [
+        "doubtful for an average: 60 relaxation times", "Use TR (coverage 0.91, length 2.6)",
+    ]),
+    "few users, with the rule's own steps": (
+        {"n": 2e4, "c": AT_FEW_USERS.c, "theta0": AT_FEW_USERS.theta0, **TRIAL},
+        ["steps too large for an average", "Use TR3 (coverage 0.9", "Below n = 4.0e5"],
+    ),
+    # The lengths of the study would give .61 for TR, whose mean is 1.07.
+    "an average that spreads far": ({"n": 1000, "epsilon": 0.5}, [
+        "Better for TR, in the unit of the data: c = 2.6,", "use TR (coverage 0.91). ",
+        "a spread of 1.94 oracle SE",
+    ]),
+    "no steps do": (
+        {"n": 1e5, "tau": 0.99, "scale": 31.4}, ["No steps are good at this n", "Below n = 2.8e7"],
+    ),
+}  # fmt: skip
+"""Paths, and words of the one sentence that a plan has for each."""
+
+
+@pytest.mark.parametrize("name", SENTENCES)
+def test_sentences(name):
+    settings, words = SENTENCES[name]
+    (text,) = lf.plan(quantile_path(**settings)).cautions
+    assert [part for part in words if part not in text] == []
+    assert ("Better" in text) == any("Better" in part for part in words), (
+        "no steps are better than equal ones"
+    )
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "1"), (3.95e5, "4.0e5"), (4.0e5, "4.0e5"), (2.77e7, "2.8e7")])
+def test_upwards(n, text):
+    assert rows.upwards(n) == text
+
+
+def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
+    wanted = lf.plan(quantile_path()).rows
+    monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))
+    assert lf.plan(quantile_path()).rows == wanted
 
 
 SEVERAL = changed(
@@ -93,40 +139,6 @@ def test_each_of_several_quantiles_is_followed_by_itself():
     assert head in lf.plan(study).cautions[-1]
     ((words, line),) = arrival_cautions(study)
     assert words == "steps too large" and "tau 0.9, cells" in line and "c 50, theta0 50" in line
-
-
-def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
-    wanted = lf.plan(Study.from_mapping(TRIAL)).rows
-    monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))
-    assert lf.plan(Study.from_mapping(TRIAL)).rows == wanted
-
-
-def test_the_advice_is_followed():
-    """With the advised steps the plan prints a length with its reservation, and names the method."""
-    plan = lf.plan(ADVISED, half_width=2, difference=2.0)
-    (row,) = plan.rows
-    assert not plan.refused and row["arrival"] == "doubtful" and row["recommended"] == "TR"
-    assert row["relaxation_times_planned"] == pytest.approx(60.1, abs=0.1)
-    assert row["bias_start"] + row["bias_steps"] == pytest.approx(0.37, abs=0.02)
-    assert row["length"] == 2 * row["half_width"] == pytest.approx(2 * 1.6448536 * 0.7059, rel=1e-3)
-    assert row["n_per_group"] > 0 and row["arrival_per_group"] is not None
-    (text,) = plan.cautions
-    assert "doubtful for an average: 60 relaxation times" in text
-    assert "Use TR (coverage 0.91, length 2.6)" in text and "Better" not in text, "they are near the rule's"
-
-
-def test_no_length_is_known_where_an_average_spreads_far():
-    """Median at n = 1000 and epsilon .5: the study's lengths would give .61 for TR, whose mean is 1.07."""
-    problem, mechanism = {"kind": "quantile", "tau": 0.5}, {"kind": "randomized_response", "epsilon": 0.5}
-    few = TRIAL | {"problem": problem, "mechanism": mechanism, "grid": {"n": [1000], "level": 0.9}}
-    (text,) = lf.plan(Study.from_mapping(few)).cautions
-    assert "Better for TR, in the unit of the data: c = 2.6," in text
-    assert "use TR (coverage 0.91). " in text and "a spread of 1.94 oracle SE" in text
-
-
-def test_no_length_before_arrival_at_the_n_found():
-    (row,) = lf.plan(ADVISED, half_width=20.0).rows
-    assert row["n_needed"] < 1000 and row["arrival_needed"] == "not_arrived"
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +336,7 @@ def test_a_study_reads_the_values_of_its_own_axes():
 
 def test_cautions_of_a_sweep(monkeypatch):
     """One line per path that does not arrive; none for those that do, none for too many paths."""
-    study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
+    study = quantile_path(**TRIAL, methods=[{"kind": "BM"}])
     normal = study.replace({"problem.law": "normal", "problem.scale": 1.0, "n": [2000, 3000]})
     ((verdict, line),) = arrival_cautions(normal)
     assert verdict == "steps too large" and "n 3,000: steps too large for an average: " in line
@@ -351,7 +363,7 @@ def test_judgement(coverage, high, failures, expected):
 
 
 def test_recommended_methods_are_added_once():
-    study = Study.from_mapping(TRIAL | {"method": [{"kind": "TR", "degree": 2}, {"kind": "BM"}]})
+    study = quantile_path(methods=[{"kind": "TR", "degree": 2}, {"kind": "BM"}])
     twice = add_recommended(add_recommended(study))
     kinds = [entry.kind for entry in twice.method]
     assert kinds == ["TR", "BM", "oracle", "TR"]
@@ -362,16 +374,7 @@ def test_recommended_methods_are_added_once():
 
 def test_a_check_is_good_where_nothing_is_wrong():
     """512 replicates of a median; TR is short there with probability below 1e-3 if it covers .9."""
-    study = Study.from_mapping(
-        changed(
-            problem={"kind": "quantile", "tau": 0.5},
-            mechanism={"kind": "randomized_response", "epsilon": 3},
-            algorithm={"kind": "ldp_sgd", "gamma": 0.51},
-            grid={"n": [2e4], "level": 0.9},
-            method=[{"kind": "oracle"}],
-        )
-    ).replace(seed=3)
-    plan = lf.plan(study)
+    plan = lf.plan(quantile_path(2e4, epsilon=3, seed=3))
     assert plan.rows[0]["recommended"] == "TR" and plan.check()
     assert {row["replicates"] for row in plan.checked} == {512}
     assert {name_of(row) for row in plan.checked} == {"oracle", "TR", "TR3"}
