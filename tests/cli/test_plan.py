@@ -197,41 +197,25 @@ def test_codes_for_no_value_are_pointed_out(ldpflow, pilot):
         assert refused.code == 2 and said in refused.err
 
 
-@pytest.mark.thorough
-def test_the_design_file_holds_the_method(ldpflow, pilot, tmp_path):
+def test_the_design_file_holds_method_and_unit(ldpflow, pilot, tmp_path):
     """TR3 is recommended: what the plan hands over says so, with steps at full precision."""
     file, design = pilot({"amount": VALUES}), tmp_path / "design.toml"
-    asked = ("--tau", "0.9", "--epsilon", "1", "--n", "2e4")
-    shown = ldpflow("plan", "--pilot", file, *asked, "-o", design)
+    asked = ("plan", "--pilot", file, "--tau", "0.9", "--epsilon", "1", "--users", "2e4")
+    shown = ldpflow(*asked, "--half-width", "4s", "-o", design)
     row = next(line for line in shown.out.splitlines() if line.startswith("2e4"))
-    assert row.split()[-1] == "TR3" and f"wrote {design}" in shown.err
+    assert row.endswith("TR3") and f"wrote {design}" in shown.err
     found = tomllib.loads(design.read_text())
     assert found["method"] == [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}]
-    several = ldpflow("plan", "--pilot", file, *asked, "--epsilon", "2", "-o", tmp_path / "x.toml")
-    assert several.code == 2 and "one epsilon" in several.err
-    both = ldpflow("plan", "--pilot", file, *ASKED, "--tau", "0.9", "-o", tmp_path / "x.toml")
+    assert found["collection"] == {"unit": "s"}
+    both = ldpflow(*asked, "--tau", "0.5", "-o", tmp_path / "x.toml")
     assert both.err.count("wrote ") == 2 and (tmp_path / "x-0.9.toml").exists()
-
-
-@pytest.mark.thorough
-def test_the_route_as_it_is_typed(ldpflow, tmp_path, monkeypatch):
-    """Values after one flag, users, half widths with a unit; the best design is written and can be swept."""
-    monkeypatch.setenv("COLUMNS", "250")
-    (tmp_path / "pilot.csv").write_text("session_s\n" + "".join(f"{v!r}\n" for v in VALUES))
-    asked = ["--pilot", tmp_path / "pilot.csv", "--tau", ".5", ".75", "--epsilon", "1", "--users", "20000"]
-    design = tmp_path / "design.toml"
-    shown = ldpflow("plan", *asked, "--half-width", "4s", "9s", "--compare", "-o", design)
-    assert shown.code == 0, shown.err
-    text = " ".join(shown.out.split())
-    for words in ("0.75-quantile", "take ", "worst ratio of half width to the wanted one", "no public range"):
-        assert words in text
-    (starred,) = {line.split()[1] for line in shown.out.splitlines() if " * " in line}
-    written = sorted(tmp_path.glob("design*.toml"))
-    assert all(tomllib.loads(file.read_text())["collection"] == {"unit": "s"} for file in written)
-    assert starred in ("cells", "sgd") and len(written) == {"cells": 1, "sgd": 2}[starred]
-    for field, widths in (("--half-width", ["wide"]), ("--unit", ["4s", "9min"])):
-        refused = ldpflow("plan", *asked, "--half-width", *widths, "--compare")
-        assert refused.code == 2 and field in refused.err and "Traceback" not in refused.err
+    for words, flags in (
+        ("one epsilon", ("--epsilon", "2", "-o", tmp_path / "y.toml")),
+        ("--half-width", ("--half-width", "wide")),
+        ("--unit", ("--half-width", "4s", "9min", "--compare")),
+    ):
+        refused = ldpflow(*asked, *flags)
+        assert refused.code == 2 and words in refused.err
 
 
 @pytest.mark.thorough

@@ -18,6 +18,7 @@ from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
+from ldpflow.options import PlanOptions
 from ldpflow.practice.planning.compare import (
     EPSILONS,
     compare_designs,
@@ -36,6 +37,7 @@ from ldpflow.practice.planning.forecasts import (
     SgdForecast,
     Target,
 )
+from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arena import HOLDS, UNDECIDED
 from ldpflow.results.protocol_curves import bit_variance
 from ldpflow.study import Study
@@ -188,9 +190,17 @@ def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
     law = Law("empirical", table=column_law(values))
     variance = (0.25 + math.e / (math.e - 1) ** 2) / law.density_at_quantile(0.5) ** 2
     forecast = SgdForecast(Target(law, 0.5, 0.9, (0.5,)), Undeclared())  # nothing is simulated
-    row = predict_row(forecast, round(variance * shift**2), 1.0, 20, 1)  # 1 is half of the distance
+    n = round(variance * shift**2)  # 1 is half of the distance
+    row = predict_row(forecast, n, 1.0, 20, 1)
     assert row["atoms"] == barred
     assert (f"up to 1 ({shift:.2f} SE)" in " ".join(row["cautions"])) == (shift > 0.25)
+    histogram = OneShotForecast(forecast.target, PROTOCOLS["haar"](range=(0.0, 200.0)))
+    assert not predict_row(histogram, n, 1.0, 20, 1)["atoms"], "its outer interval ends at edges"
+
+
+def test_the_grid_of_a_pilot_is_in_the_unit_of_its_values():
+    pilot = Pilot(PlanOptions(pilot={"a": np.arange(200) // 2 + 1.0}), "sqrt")
+    assert pilot.spacing(pilot.law) == 1.0
 
 
 @pytest.mark.parametrize(("tau", "factor"), [(0.25, 1.874), (0.5, 2.365)])

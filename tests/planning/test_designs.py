@@ -317,15 +317,3 @@ def test_a_pilot_with_codes_for_no_value(tmp_path):
     problem = tomllib.loads(file.read_text())["problem"]
     assert "file" not in problem and problem["law_table"] == column_law(column(), dropped=40).text()
     assert Study.load(file).simulators()[0].problem.truth()[0] == plan.rows[0]["quantile"]
-
-
-def test_a_grid_of_values_beyond_a_standard_error_takes_no_path(tmp_path):
-    """Whole numbers, median of many: half a step is more than a standard error of LDP-SGD."""
-    file = write_pilot(tmp_path, np.round(np.random.default_rng(8).normal(200.0, 30.0, 2000)))
-    found = compare(file, taus=(0.5,), n=200_000, epsilon=2, range=(0.0, 512.0), replicates=200)
-    marked = {row["protocol"]: row["atoms"] for row in found.rows}
-    assert marked["sgd"] and marked["rounds"] and not marked["haar"]
-    assert {row["interval"] for row in found.rows if row["best"]} == {"outer"}
-    assert any("values lie 1 apart" in text for text in found.cautions)
-    scaled = Pilot(PlanOptions(pilot=file, column="session_s"), "sqrt")
-    assert scaled.spacing(scaled.law) == 1.0, "in the unit of the values"

@@ -46,13 +46,9 @@ def column_file(tmp_path, values):
 def test_a_path_that_does_not_arrive():
     plan = lf.plan(quantile_path(**TRIAL), half_width=2)
     (row,) = plan.rows
-    assert plan.refused and row["arrival"] == "not_arrived"
+    assert plan.refused and row["recommended"] is None
     silent = ("standard_error", "half_width", "length", "n_needed", "epsilon_needed", "arrival_needed")
     assert {row[name] for name in silent} == {None}
-    assert row["relaxation_times_planned"] == pytest.approx(2.568, abs=5e-4)
-    assert row["bias_start"] + row["bias_steps"] == pytest.approx(-10.6, abs=0.05)
-    assert row["coverage_predicted"] < 1e-6 and row["recommended"] is None
-    assert row["n_feasible"] == pytest.approx(3.95e5, rel=0.01)
 
 
 def test_the_advice_is_followed():

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.problems.laws import Law
@@ -19,7 +20,7 @@ from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from tests.studies import changed
+from tests.studies import changed, quantile_path
 
 
 def arrival(bias, start, steps, k=60.0):
@@ -35,10 +36,8 @@ def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5, users=math.na
 @pytest.mark.parametrize("size", [1, 16])
 def test_the_noise_of_a_path_is_that_of_one_report(size):
     """Randomised response adds e^eps / (e^eps - 1)^2 to the variance; a batch of s divides the sum by s."""
-    response, algorithm = {"kind": "randomized_response", "epsilon": 1.0}, {"kind": "minibatch_sgd"}
-    changes = {"mechanism": response, "algorithm": algorithm | {"batch_size": size}}
-    (plan,) = Study.from_mapping(changed(problem={"kind": "quantile", "tau": 0.9}, **changes)).plans()
-    path = approach(plan.simulator, 1600)
+    (simulator,) = quantile_path(tau=0.9).replace(algorithm=MinibatchSgd(batch_size=size)).simulators()
+    path = approach(simulator, 1600)
     noise = math.exp(1.0) / (math.exp(1.0) - 1.0) ** 2
     assert (path.records, path.steps) == (size, 1600 // size)
     assert path.noise == pytest.approx(noise) and path.variance() == pytest.approx((0.09 + noise) / size)
@@ -47,14 +46,11 @@ def test_the_noise_of_a_path_is_that_of_one_report(size):
 @pytest.mark.parametrize(
     ("found", "measured", "source"),
     [
-        (arrival(-10.6, -10.6, 0.0), -10.5, "start"),
-        (arrival(3.0, 0.5, 2.5), 2.0, "steps"),
-        (arrival(3.0, 0.5, 2.5), 1.4, None),
-        (arrival(3.0, 0.5, 2.5), 6.1, None),
-        (arrival(3.0, 0.5, 2.5), -3.0, None),
-        (arrival(0.0, 0.0, 0.0), 0.0, None),
+        (arrival(-10.6, -10.6, 0.0), -10.5, "start"), (arrival(3.0, 0.5, 2.5), 2.0, "steps"),
+        (arrival(3.0, 0.5, 2.5), 1.4, None), (arrival(3.0, 0.5, 2.5), 6.1, None),
+        (arrival(3.0, 0.5, 2.5), -3.0, None), (arrival(0.0, 0.0, 0.0), 0.0, None),
     ],
-)
+)  # fmt: skip
 def test_source_of_a_bias(found, measured, source):
     assert beside(found, measured).source() == source
 
