@@ -23,7 +23,6 @@ from ldpflow.practice.planning.compare import (
     EPSILONS,
     compare_designs,
     find_budget,
-    first_of,
     level_state,
     make_forecasts,
     predict_row,
@@ -37,6 +36,7 @@ from ldpflow.practice.planning.forecasts import (
     SgdForecast,
     Target,
 )
+from ldpflow.practice.planning.method import first_of
 from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arena import HOLDS, UNDECIDED
 from ldpflow.results.protocol_curves import bit_variance
@@ -228,8 +228,8 @@ def test_budget_of_a_path_without_an_interval_at_the_largest(monkeypatch):
 
 
 def test_first_value_that_is_enough():
-    for first, guess in itertools.product((1, 2, 57, 100), (-1, 1, 50, 57, 60, 100, math.inf)):
-        assert first_of(range(1, 101), lambda value, first=first: value >= first, guess) == first
+    for first in (1, 2, 57, 100):
+        assert first_of(range(1, 101), lambda value, first=first: value >= first) == first
     assert first_of(range(1, 101), lambda value: value > 100) is None is first_of([], bool)
 
 

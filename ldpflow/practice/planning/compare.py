@@ -9,11 +9,11 @@ user by user, so its expected length is corrected by few simulations.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +41,7 @@ from ldpflow.practice.planning.forecasts import (
     SplitBudgetForecast,
     Target,
 )
+from ldpflow.practice.planning.method import Number, first_of
 from ldpflow.practice.planning.sources import OwnSteps
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.protocol_curves import bit_variance
@@ -69,7 +70,6 @@ USERS: tuple[int, ...] = tuple(
 
 CHECKING = 400  # replicates with the users that a search found
 
-T = TypeVar("T", int, float)
 Row = dict[str, Any]
 Pair = tuple[Row, Forecast]
 Point = tuple[Law, Sequence[float], float, int, float]
@@ -180,13 +180,11 @@ def compare_designs(
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
             pairs.append((row | {"cautions": "; ".join(row["cautions"])}, forecast))
 
+    def users_then_length(pair: Pair) -> tuple[float, float, float]:
+        row = pair[0]
+        return row["tau"], row["n_needed"] or math.inf, row["half_width"] or math.inf
+
     return sorted(pairs, key=users_then_length)
-
-
-def users_then_length(pair: Pair) -> tuple[float, float, float]:
-    """Key that sorts rows by quantile, and those that cannot reach the half width last."""
-    row = pair[0]
-    return row["tau"], row["n_needed"] or math.inf, row["half_width"] or math.inf
 
 
 def choose_design(pairs: Sequence[Pair]) -> list[str]:
@@ -443,8 +441,7 @@ def find_users(row: Row, forecast: Forecast, half_width: float, replicates: int,
     """Fewest users to ask; None beyond 10^12, or if no interval is recommended at any number."""
     epsilon, count = row["epsilon"], min(replicates, forecast.searched)
     if not isinstance(forecast, SgdForecast):
-        guess = row["n"] * (length_of(row, forecast) / half_width) ** 2
-        return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed), guess)
+        return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed))
     search = lambda wanted: forecast.expected_users(epsilon, wanted)  # noqa: E731
     return search_path(row, forecast, half_width, search, lambda n: (n, epsilon), count, seed)
 
@@ -452,18 +449,14 @@ def find_users(row: Row, forecast: Forecast, half_width: float, replicates: int,
 def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> float | None:
     """Smallest of EPSILONS with which n users are enough, or None."""
     n, count = row["n"], min(replicates, forecast.searched)
-    # A half width is about proportional to the root of the variance of a bit.
-    share = row["tau"] * (1.0 - row["tau"])
-    square = (half_width / length_of(row, forecast)) ** 2 * bit_variance(row["tau"], row["epsilon"]) - share
-    guess = 2.0 * math.asinh(0.5 / math.sqrt(square)) if square > 0.0 else EPSILONS[-1]
     if not isinstance(forecast, SgdForecast):
-        return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed), guess)
+        return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed))
     budgets = EPSILONS
     if math.isinf(forecast.expected_half_width(n, EPSILONS[-1])):  # no interval, but perhaps with less
         budgets = EPSILONS[: bisect_right(EPSILONS, row["epsilon"])]
 
     def search(wanted: float) -> float | None:
-        return first_of(budgets, lambda e: forecast.expected_half_width(n, e) <= wanted, guess)
+        return first_of(budgets, lambda e: forecast.expected_half_width(n, e) <= wanted)
 
     return search_path(row, forecast, half_width, search, lambda e: (n, e), count, seed)
 
@@ -472,11 +465,11 @@ def search_path(
     row: Row,
     forecast: SgdForecast,
     half_width: float,
-    search: Callable[[float], T | None],
-    place: Callable[[T], tuple[int, float]],
+    search: Callable[[float], Number | None],
+    place: Callable[[Number], tuple[int, float]],
     replicates: int,
     seed: int,
-) -> T | None:
+) -> Number | None:
     """Search with the expected half width, corrected by its error in the row, then at the value found."""
     expected = forecast.expected_half_width(row["n"], row["epsilon"])
     known = row["half_width"] is not None and math.isfinite(expected)
@@ -486,12 +479,6 @@ def search_path(
         return found
     ratio = simulated.half_width() / forecast.expected_half_width(*place(found))
     return search(half_width / ratio) if math.isfinite(ratio) else found
-
-
-def length_of(row: Row, forecast: Forecast) -> float:
-    """Half width of a row, from which a search starts."""
-    expected = forecast.target.z * forecast.standard_error(row["n"], row["epsilon"])
-    return float(row["half_width"] or expected)
 
 
 def reaches(
@@ -512,18 +499,3 @@ def reaches(
         if abs(share - least) > 2.0 / math.sqrt(count):
             break
     return share >= least
-
-
-def first_of(values: Sequence[T], enough: Callable[[T], bool], guess: float = math.inf) -> T | None:
-    """Smallest of ascending values that is enough, from a guess; None if the largest is not."""
-    low, high = -1, len(values) - 1
-    if not values or not enough(values[high]):
-        return None
-    at, step = min(bisect_left(values, guess), high - 1), 4
-    while high - low > 1:
-        below = enough(values[at])
-        low, high = (low, at) if below else (at, high)
-        step *= 4
-        # Away from the guess in growing steps until it is bracketed, then by bisection.
-        at = max(at - step, (low + high) // 2) if below else min(at + step, (low + high) // 2)
-    return values[high]

@@ -473,7 +473,7 @@ class Guess(OwnSteps):
     def cases(self, case: Approach) -> dict[str, Approach]:
         """The path under every law; in the place of a mirrored law the level and the start are mirrored."""
         theta0 = self.lower + self.upper - case.theta0
-        mirror = replace(case, tau=mirrored(case.tau), theta0=theta0)
+        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
         return {
             name: replace(mirror if upper else case, law=law) for name, (law, upper) in self.laws().items()
         }
@@ -513,10 +513,6 @@ class Guess(OwnSteps):
         assert case is not None
         found = self.worst_law(case)
         return found.method if found.size <= 1.0 else None
-
-
-def mirrored(tau: float) -> float:
-    return round(1.0 - tau, 12)
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
