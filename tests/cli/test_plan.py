@@ -207,8 +207,8 @@ def test_the_design_file_holds_method_and_unit(ldpflow, pilot, tmp_path):
     found = tomllib.loads(design.read_text())
     assert found["method"] == [{"kind": "TR", "degree": 3, "burn_in": "0.01n"}]
     assert found["collection"] == {"unit": "s"}
-    both = ldpflow(*asked, "--tau", "0.5", "-o", tmp_path / "x.toml")
-    assert both.err.count("wrote ") == 2 and (tmp_path / "x-0.9.toml").exists()
+    both = ldpflow(*asked, "--tau", "0.5", "-o", design)  # these files have names of their own
+    assert both.err.count("wrote ") == 2 and (tmp_path / "design-0.9.toml").exists()
     for words, flags in (
         ("one epsilon", ("--epsilon", "2", "-o", tmp_path / "y.toml")),
         ("--half-width", ("--half-width", "wide")),
