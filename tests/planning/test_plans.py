@@ -37,12 +37,6 @@ def few_resampled_pilots():
         yield
 
 
-def column_file(tmp_path, values):
-    file = tmp_path / "pilot.csv"
-    np.savetxt(file, values, header="amount", comments="")
-    return str(file)
-
-
 def test_a_path_that_does_not_arrive():
     plan = lf.plan(quantile_path(**TRIAL), half_width=2)
     (row,) = plan.rows
@@ -111,51 +105,27 @@ def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
     assert lf.plan(quantile_path()).rows == wanted
 
 
-SEVERAL = changed(
-    problem={"kind": "quantiles", "taus": [0.5, 0.9], "law": "exponential", "scale": 30.0},
-    mechanism={"kind": "cells", "epsilon": 1.0},
-    algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": [[10.0, 50.0]], "theta0": [[20.0, 50.0]]},
-    grid={"n": [100_000], "level": 0.9},
-    method=[{"kind": "BM"}],
-)
-
-
 def test_each_of_several_quantiles_is_followed_by_itself():
     """With the noise of a report about all of them; a sweep with an average warns of the worst of them."""
-    study = Study.from_mapping(SEVERAL)
-    rows_found = lf.plan(study).rows
-    for k, (row, tau) in enumerate(zip(rows_found, (0.5, 0.9), strict=True)):
+    several = changed(
+        problem={"kind": "quantiles", "taus": [0.5, 0.9], "law": "exponential", "scale": 30.0},
+        mechanism={"kind": "cells", "epsilon": 1.0},
+        algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": [[10.0, 50.0]], "theta0": [[20.0, 50.0]]},
+        grid={"n": [100_000], "level": 0.9},
+        method=[{"kind": "BM"}],
+    )
+    study = Study.from_mapping(several)
+    plan = lf.plan(study)
+    for k, (row, tau) in enumerate(zip(plan.rows, (0.5, 0.9), strict=True)):
         noise = step_covariance([0.5, 0.9], 1.0)[k][k] - tau * (1 - tau)
         law = Law("exponential", scale=30.0)
         (own,) = predict_arrivals([Approach(law, tau, noise, (10, 50)[k], 0.51, (20, 50)[k], 100_000)])
         assert row["bias_steps"] == pytest.approx(own.bias_steps) and row["arrival"] == own.verdict
         assert row["coverage_predicted"] == pytest.approx(own.coverage(0.9))
-    assert rows_found[1]["arrival"] == "steps_too_large" and rows_found[1]["bias_steps"] > 0.5
-    head = "quantiles, exponential, tau 0.9, cells, epsilon 1, gamma 0.51, c 50"
-    assert head in lf.plan(study).cautions[-1]
+    assert plan.rows[1]["arrival"] == "steps_too_large" and plan.rows[1]["bias_steps"] > 0.5
+    assert "quantiles, exponential, tau 0.9, cells, epsilon 1, gamma 0.51, c 50" in plan.cautions[-1]
     ((words, line),) = arrival_cautions(study)
     assert words == "steps too large" and "tau 0.9, cells" in line and "c 50, theta0 50" in line
-
-
-@pytest.fixture(scope="module")
-def of_pilot(tmp_path_factory):
-    """A plan for the median of a pilot of 2,500 values of N(50, 10^2)."""
-    file = column_file(tmp_path_factory.mktemp("pilot"), np.random.default_rng(4).normal(50.0, 10.0, 2500))
-    goal = {"half_width": 1, "response_rate": 0.3, "difference": 2.0, "power": 0.9}
-    return lf.plan(pilot=file, column="amount", tau=0.5, epsilon=1.0, n=200_000, **goal)
-
-
-def test_a_pilots_plan(of_pilot):
-    (row,) = of_pilot.rows
-    assert not of_pilot.refused and of_pilot.table().num_rows == 1
-    assert row["quantile"] == pytest.approx(50.0, abs=0.6)
-    assert row["relaxation_times_planned"] == pytest.approx(60.0, rel=1e-9)
-    assert row["sparsity_low"] < row["sparsity"] < row["sparsity_high"]
-    assert row["sparsity_low"] < 10 * math.sqrt(2 * math.pi) < row["sparsity_high"]
-    assert row["half_width_low"] / row["half_width"] == pytest.approx(row["sparsity_low"] / row["sparsity"])
-    assert row["pilot_values"] == 2500 and row["recommended"] == "TR" and row["invitations"] == 666_667
-    expected = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
-    assert row["half_width"] == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_plan_shows_as_a_short_table():
@@ -166,28 +136,45 @@ def test_a_plan_shows_as_a_short_table():
     assert last.startswith(f"cautions: {len(plan.cautions)} ")
 
 
-def test_users_per_group_have_the_power_asked_for(of_pilot):
-    """The test of two means of variance V/n each finds D with the power, at n per group."""
-    (row,) = of_pilot.rows
+def test_a_pilots_plan():
+    """The median of N(50, 10^2). The test of two means of variance V/n finds D with the power asked for."""
+    pilot = {"amount": np.random.default_rng(4).normal(50.0, 10.0, 2500)}
+    goal = {"half_width": 1, "response_rate": 0.3, "difference": 2.0, "power": 0.9}
+    plan = lf.plan(pilot=pilot, tau=0.5, epsilon=1.0, n=200_000, **goal)
+    (row,) = plan.rows
+    assert not plan.refused and plan.table().num_rows == 1 and row["pilot"] == "column 'amount'"
+    assert row["quantile"] == pytest.approx(50.0, abs=0.6)
+    assert row["relaxation_times_planned"] == pytest.approx(60.0, rel=1e-9)
+    assert row["sparsity_low"] < row["sparsity"] < row["sparsity_high"]
+    assert row["sparsity_low"] < 10 * math.sqrt(2 * math.pi) < row["sparsity_high"]
+    assert row["half_width_low"] / row["half_width"] == pytest.approx(row["sparsity_low"] / row["sparsity"])
+    assert row["pilot_values"] == 2500 and row["recommended"] == "TR" and row["invitations"] == 666_667
+    spread = row["sparsity"] * math.sqrt(0.25 + NOISE)
+    assert row["half_width"] == pytest.approx(1.6448536 * spread / math.sqrt(200_000), rel=1e-6)
 
     def power(count):
-        error = row["sparsity"] * math.sqrt((0.25 + NOISE) / count) * 1.12  # of TR
+        error = spread / math.sqrt(count) * 1.12  # of TR
         return NormalDist().cdf(2.0 / (error * math.sqrt(2)) - NormalDist().inv_cdf(0.95))
 
     assert power(row["n_per_group"]) >= 0.9 > power(row["n_per_group"] - 2)
 
 
-def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
+SKEWED = {"pilot": {"amount": example_column(2000)}}
+
+
+@pytest.fixture(scope="module")
+def skewed():
+    """A plan for an upper quantile of a skewed pilot."""
+    return lf.plan(**SKEWED, tau=0.9, epsilon=1, n=[2e5, 1e6], half_width=100, response_rate=0.5)
+
+
+def test_users_with_a_method_do_not_depend_on_the_n_asked_about(skewed):
     """Refused rows say it too; it is the first n, steps chosen for it, whose method is short enough."""
-    values = example_column(2000)
-    file = column_file(tmp_path, values)
-    settings = {"pilot": file, "column": "amount", "tau": 0.9, "epsilon": 1}
-    rows = lf.plan(**settings, n=[2e4, 1e6], half_width=100, response_rate=0.5).rows
-    (users,) = {row["n_with_method"] for row in rows}
-    (method,) = {row["method_needed"] for row in rows}
-    assert rows[0]["n_needed"] is None and users > rows[1]["n_needed"]
-    assert {row["invitations_needed"] for row in rows} == {2 * users}
-    source = Pilot(PlanOptions(pilot=file, column="amount"))
+    (users,) = {row["n_with_method"] for row in skewed.rows}
+    (method,) = {row["method_needed"] for row in skewed.rows}
+    assert skewed.rows[0]["n_needed"] is None and users > skewed.rows[1]["n_needed"]
+    assert {row["invitations_needed"] for row in skewed.rows} == {2 * users}
+    source = Pilot(PlanOptions(**SKEWED))
 
     def short_enough(n):
         case = approach(source.path(0.9, 1.0, n), n)
@@ -200,36 +187,31 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
     assert method in ("TR", "TR3")
 
 
-def test_the_verdict_of_a_pilot_is_the_worst_but_a_twentieth(tmp_path):
-    """A skewed upper quantile: its own law is doubtful, the resampled ones refuse; TR remains."""
-    values = example_column(2000)
-    plan = lf.plan(pilot=column_file(tmp_path, values), column="amount", tau=0.9, epsilon=1, n=[2e5, 1e6])
-    for row in plan.rows:
+def test_the_verdict_of_a_pilot_is_the_worst_but_a_twentieth(skewed):
+    """The pilot's own law is doubtful, the resampled ones refuse; TR remains."""
+    refused, doubtful = skewed.rows
+    for row in skewed.rows:
         assert row["coverage_predicted_worst"] <= row["coverage_predicted"]
-    assert [row["arrival"] for row in plan.rows] == ["steps_too_large", "doubtful"]
-    assert plan.rows[0]["length"] is None and plan.rows[1]["length"] is not None
-    assert plan.rows[0]["recommended"] in ("TR", "TR3")
-    assert "Use TR" in plan.cautions[0] and "number 190 of 200 resampled pilots" in plan.cautions[0]
+    assert (refused["arrival"], doubtful["arrival"]) == ("steps_too_large", "doubtful")
+    assert refused["length"] is None and doubtful["length"] is not None
+    assert "Use TR" in skewed.cautions[0] and "number 190 of 200 resampled pilots" in skewed.cautions[0]
 
 
-def test_few_values_beyond_the_quantile_are_at_best_doubtful(tmp_path):
-    small = np.random.default_rng(4).normal(50.0, 10.0, 240)
-    plan = lf.plan(pilot=column_file(tmp_path, small), tau=0.1, epsilon=1, n=10**8)
-    (row,) = plan.rows
-    assert row["arrival"] == "doubtful"
+def test_few_values_beyond_the_quantile_are_at_best_doubtful():
+    small = {"amount": np.random.default_rng(4).normal(50.0, 10.0, 240)}
+    plan = lf.plan(pilot=small, tau=0.1, epsilon=1, n=10**8)
+    assert plan.rows[0]["arrival"] == "doubtful"
     assert any("24 of its 240 values lie beyond the 0.1 quantile" in text for text in plan.cautions)
     even = lf.plan(pilot={"amount": np.linspace(0.0, 100.0, 105)}, tau=0.47, epsilon=1, n=10**6)
-    assert even.rows[0]["arrival"] == "doubtful" and even.rows[0]["pilot"] == "column 'amount'"
+    assert even.rows[0]["arrival"] == "doubtful"
 
 
-def test_a_lattice_is_cautioned_and_jitter_removes_the_caution(tmp_path):
+@pytest.mark.parametrize("jitter", [None, 0.5])
+def test_a_lattice_is_cautioned_unless_there_is_jitter(jitter):
     values = np.array([round(2 * NormalDist().inv_cdf((i + 0.5) / 120)) / 2 for i in range(120)])
-    file = column_file(tmp_path, values)
-    given = {"column": "amount", "tau": 0.5, "epsilon": 1, "n": 20_000}
-    coarse = lf.plan(pilot=file, **given)
-    assert any("lie 0.5 apart" in text and "jitter = 0.5" in text for text in coarse.cautions)
-    fine = lf.plan(pilot=file, jitter=0.5, **given)
-    assert not any("apart" in text for text in fine.cautions)
+    plan = lf.plan(pilot={"amount": values}, jitter=jitter, tau=0.5, epsilon=1, n=20_000)
+    found = ["lie 0.5 apart" in text and "jitter = 0.5" in text for text in plan.cautions]
+    assert any(found) == (jitter is None)
 
 
 def test_a_plan_from_bounds():
@@ -258,10 +240,8 @@ def test_laws_from_the_upper_bound_are_mirror_images():
     def skewed(tau):
         plan = lf.plan(bounds=(0.0, 8.0), tau=tau, epsilon=1.0, n=100_000)
         paths = [study.simulators()[0] for study in plan.studies]
-        described = [
-            (p.problem.law, p.problem.tau, p.algorithm.theta0, round(p.algorithm.c, 9)) for p in paths
-        ]
-        return {found for found in described if found[0] != "normal"}
+        found = {(p.problem.law, p.problem.tau, p.algorithm.theta0, round(p.algorithm.c, 9)) for p in paths}
+        return {each for each in found if each[0] != "normal"}
 
     assert skewed(0.9) == skewed(0.1) and len(skewed(0.9)) == 4
 
