@@ -23,21 +23,8 @@ def few_resampled_pilots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "RESAMPLES", 20)
 
 
-@pytest.fixture
-def study(tmp_path: Path) -> Callable[..., str]:
-    """The file of a :func:`quantile_path`."""
-
-    def write(**settings: Any) -> str:
-        file = tmp_path / "study.toml"
-        file.write_text(quantile_path(**settings).to_toml())
-        return str(file)
-
-    return write
-
-
 TRIAL: dict[str, Any] = {"n": 2e5, "tau": 0.9, "law": "exponential", "scale": 31.4}
 VALUES = [round(float(v), 2) for v in np.random.default_rng(11).gamma(2.0, 30.0, 1000)]
-NORMAL = np.random.default_rng(4).normal(50.0, 10.0, 2500).tolist()
 ASKED = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
 
 
@@ -54,13 +41,16 @@ def pilot(tmp_path: Path) -> Callable[[dict[str, list[Any]]], str]:
     return write
 
 
-def test_a_path_that_does_not_arrive_has_no_length_but_better_steps_have_one(ldpflow, study):
-    shown = ldpflow("plan", study(**TRIAL), "--half-width", "2", "--response-rate", "0.3")
+def test_a_path_that_does_not_arrive_has_no_length_but_better_steps_have_one(ldpflow, tmp_path):
+    file = tmp_path / "study.toml"
+    file.write_text(quantile_path(**TRIAL).to_toml())
+    shown = ldpflow("plan", file, "--half-width", "2", "--response-rate", "0.3")
     assert shown.code == 1 and shown.err == ""
     line = next(line for line in shown.out.splitlines() if line.lstrip().startswith("2e5"))
     assert re.match(r" *2e5 +- +- +- +2\.57 +-10\.60 SE +0\.00 +not arrived +none +[\d,]+ \(TR\)", line), line
     assert "Lengths" not in shown.out, "there are none"
-    better = ldpflow("plan", study(c=23.4, theta0=54.0, **TRIAL), "--half-width", "1e-2")
+    file.write_text(quantile_path(c=23.4, theta0=54.0, **TRIAL).to_toml())
+    better = ldpflow("plan", file, "--half-width", "1e-2")
     assert better.code == 0
     for words in ("2.322", "doubtful", "none", "half width 0.01", "those of the oracle"):
         assert words in better.out
@@ -92,14 +82,8 @@ def test_a_plan_of_many_rows_fits_a_window(ldpflow, monkeypatch):
     ],
 )  # fmt: skip
 def test_flags_refused(ldpflow, pilot, field, flags):
-    refused = ldpflow("plan", "--pilot", pilot({"amount": NORMAL}), *ASKED, *flags)
+    refused = ldpflow("plan", "--pilot", pilot({"amount": VALUES}), *ASKED, *flags)
     assert refused.code == 2 and field in refused.err and not re.search("Traceback|`", refused.err)
-
-
-def test_the_source_of_a_plan_is_named(ldpflow, pilot):
-    shown = ldpflow("plan", "--pilot", pilot({"amount": NORMAL}), *ASKED, "--difference", "1")
-    words = ("pilot: column 'amount' of", "2,500 values, 0.5-quantile", "scale 1/f =", "(pilot: ")
-    assert all(word in " ".join(shown.out.split()) for word in (*words, "n per group for 1"))
 
 
 def test_where_no_method_is_recommended_there_is_the_oracles_n(ldpflow):
@@ -167,9 +151,12 @@ def test_users_answers_and_budget_of_every_row(ldpflow, pilot, monkeypatch):
     """Two quantiles are two surveys."""
     monkeypatch.setenv("COLUMNS", "300")
     file = pilot({"amount": VALUES})
-    asked = ("--tau", "0.9", "--half-width", "5", "--response-rate", "0.4")
+    asked = ("--tau", "0.9", "--half-width", "5", "--response-rate", "0.4", "--difference", "1")
     shown = ldpflow("plan", "--pilot", file, *ASKED, *asked)
-    titles, _, *rows = shown.out.splitlines()[2:6]
+    source, _, titles, _, *rows = shown.out.splitlines()[:6]
+    for words in ("pilot: column 'amount' of", "1,000 values, 0.5-quantile", "scale 1/f ="):
+        assert words in source
+    assert "(pilot: " in rows[0] and "n per group for 1" in titles
     for title in ("invitations  invitations for half width 5", "answers each", "epsilon a user"):
         assert title in titles
     for row in rows:

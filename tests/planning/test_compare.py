@@ -36,7 +36,6 @@ from ldpflow.practice.planning.forecasts import (
     SgdForecast,
     Target,
 )
-from ldpflow.practice.planning.method import first_of
 from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arena import HOLDS, UNDECIDED
 from ldpflow.results.protocol_curves import bit_variance
@@ -225,12 +224,6 @@ def test_budget_of_a_path_without_an_interval_at_the_largest(monkeypatch):
     for wanted, budget in ((2.0, 0.5), (0.8, None)):
         found = find_budget(row, SgdForecast(TARGET), wanted, 10, 1)
         assert found == (None if budget is None else pytest.approx(budget, rel=0.012))
-
-
-def test_first_value_that_is_enough():
-    for first in (1, 2, 57, 100):
-        assert first_of(range(1, 101), lambda value, first=first: value >= first) == first
-    assert first_of(range(1, 101), lambda value: value > 100) is None is first_of([], bool)
 
 
 def test_smallest_budget_gives_the_half_width():
