@@ -41,7 +41,8 @@ LEGEND = "Every number is that of the interval in its design, simulated. *: the 
 
 
 def source_lines(found: Plan) -> Iterator[str]:
-    for row in first_rows(found.rows, "tau"):
+    first = {row["tau"]: row for row in reversed(found.rows)}  # of each quantile
+    for row in reversed(first.values()):
         head, law = "guessed from the bounds", "laws tried"
         if row["pilot"] is not None:
             head, law = f"pilot: {row['pilot']}, {row['pilot_values']:,} values", "90%"
@@ -93,7 +94,7 @@ def plan_sheet(
         columns.append(
             ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none"))
         )
-    several = len(first_rows(rows, "tau")) > 1
+    several = len({row.get("tau") for row in rows} - {None}) > 1
     if several or response_rate is not None:
         columns += [
             number("answers each", "answers_each", 3),
@@ -149,15 +150,11 @@ def count_text(names: Iterable[str]) -> str:
 
 def asked_in_all(rows: list[Row]) -> str:
     text = "Every quantile has users of its own"
-    if len(first_rows(rows, "tau")) == len(rows):
+    if len({row.get("tau") for row in rows}) == len(rows):
         text += f", {sum(row['users'] for row in rows):,} in all"
         if rows[0]["invitations"] is not None:
             text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
     return f"{text}. --compare has designs with one report for several quantiles."
-
-
-def first_rows(rows: list[Row], name: str) -> list[Row]:
-    return list({row.get(name): row for row in reversed(rows)}.values())[::-1]
 
 
 def text_of(value: float | None, form: str, missing: str = "-") -> str:

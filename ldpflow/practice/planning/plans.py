@@ -64,15 +64,6 @@ def add_recommended(study: Study) -> Study:
     return study.with_fields(method=tuple(methods))
 
 
-def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    small = add_recommended(study).with_fields(replicates=CHECK_REPLICATES)
-    with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
-        run_study(small, folder, engine=engine, **options)
-        summary = RunStore(folder).read_summary()
-    assert summary is not None
-    return [row | {"judgement": judgement(row)} for row in summary.to_pylist()]
-
-
 def name_of(row: Mapping[str, Any]) -> str:
     for name, settings in RECOMMENDED.items():
         if row["method"] == "TR" and all(row.get(key) == value for key, value in settings.items()):
@@ -253,7 +244,14 @@ class Plan:
         """
         if not self.studies:
             raise InputError("check", True, "nothing with `compare`: every row is simulated already")
-        self.checked = [row for study in self.studies for row in check_predictions(study, engine, **options)]
+        self.checked = []
+        for study in self.studies:
+            small = add_recommended(study).with_fields(replicates=CHECK_REPLICATES)
+            with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
+                run_study(small, folder, engine=engine, **options)
+                summary = RunStore(folder).read_summary()
+            assert summary is not None
+            self.checked += [row | {"judgement": judgement(row)} for row in summary.to_pylist()]
         found: dict[Any, set[str]] = {}
         for row in self.checked:
             place = (name_of(row), row["path"], row["n"], row["level"], row["coordinate"])
@@ -299,8 +297,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
         axes = {"level": [0.9], **given.axes}
         axes["n"] = [int(n) for n in axes["n"]]
         if given.compare:
-            first = [axes[name][0] for name in ("epsilon", "n")]
-            texts = [text for tau in axes["tau"] for text in source.cautions(source.path(tau, *first))]
+            texts = [text for tau in axes["tau"] for text in source.cautions(source.problem(tau))]
             return plan_comparison(*source_points(source, axes, given), given, texts)
         return plan_rows(source_rows(source, axes), given)
     assert study is not None

@@ -274,7 +274,7 @@ GOOD = 2.0  # factor of the rule's c up to which steps count as equal to it
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
     found = []
     for row in rows:
-        found += [] if row.case is None else row.source.cautions(row.simulator)
+        found += row.source.cautions(row.simulator.parts()["problem"])
         found += sentences(row)
     return list(dict.fromkeys([*found, *(line for row in rows for line in coarse(row))]))
 

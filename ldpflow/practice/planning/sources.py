@@ -144,7 +144,7 @@ class Source:
         """Law of a guess that is worst for the method."""
         return None
 
-    def cautions(self, path: Any) -> list[str]:
+    def cautions(self, problem: Quantile) -> list[str]:
         """Warnings about the values."""
         return []
 
@@ -309,14 +309,14 @@ class Pilot(OwnSteps):
             return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
         return method
 
-    def cautions(self, path: Any) -> list[str]:
-        found = [text for text in (path.problem.caution(),) if text is not None]
+    def cautions(self, problem: Quantile) -> list[str]:
+        found = [text for text in (problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
                 f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
                 f"value. missing_value = {value:g} leaves them out"
             )
-        return found + [text for tau in path.problem.levels() for text in self.atom_cautions(tau)]
+        return found + self.atom_cautions(problem.tau)
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
         """Values that many records share, and the distances of their levels from tau.
