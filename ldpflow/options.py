@@ -271,7 +271,7 @@ class PlanOptions:
     def __post_init__(self) -> None:
         if self.compare:
             self.refuse(("difference",), "nothing with `compare`")
-            hint = "Write the study of `bounds` (`output`), then compare that study with a `range`."
+            hint = "Write a study from `bounds` with `output`, then compare that study with a `range`."
             self.refuse(("bounds",), "nothing with `compare`", hint)
         else:
             self.refuse(("range", *OF_A_COMPARISON), "nothing without `compare`")

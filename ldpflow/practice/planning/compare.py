@@ -125,8 +125,8 @@ def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
         (a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())), LdpSgd()
     )
     if found.records_per_step() > 1 or found.by_coordinate():
-        hint = "LDP-SGD is compared user by user, with one c and theta0 for all quantiles."
-        raise InputError("algorithm", found.kind, "an algorithm without batches or vectors", hint)
+        allowed = "an algorithm that asks user by user, with one c and one theta0"
+        raise InputError("algorithm", found.kind, allowed)
     return found
 
 
