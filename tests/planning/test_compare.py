@@ -41,7 +41,7 @@ from ldpflow.results.arena import HOLDS, UNDECIDED
 from ldpflow.results.protocol_curves import bit_variance
 from ldpflow.study import Study
 from tests.protocols.running import Z90
-from tests.studies import changed
+from tests.studies import changed, quantile_path
 
 NORMAL = Law("normal")
 RANGE = (-6.3, 9.7)
@@ -271,8 +271,7 @@ def test_mixtures_and_columns_of_studies_are_compared(tmp_path, monkeypatch, law
     np.savetxt(tmp_path / "pilot.csv", np.random.default_rng(3).normal(size=1000), header="a", comments="")
     parts = [{"law": "normal"}, {"law": "normal", "location": 3.0}]
     own = {"components": parts} if law == "mixture" else {"file": str(tmp_path / "pilot.csv")}
-    study = Study.from_mapping(MAPPING | {"problem": {"kind": "quantile", "tau": 0.5, "law": law} | own})
-    found = plan(study, range=RANGE, n=2000)
+    found = plan(quantile_path(2000, law=law, **own), range=RANGE)
     assert {"sgd", "rounds", *PROTOCOLS} - {"cells"} == {row["protocol"] for row in found.rows}
 
 
@@ -282,10 +281,8 @@ def test_range_and_scale_of_the_study_s_own_protocols():
         "method": [{"kind": "oracle"}, {"kind": "inversion"}],
     }
     own = {row["protocol"]: row["bins"] for row in plan(Study.from_mapping(mapping), tau=0.5).rows}
-    protocol = PROTOCOLS["tree"](range=RANGE, epsilon=1.0, scale_guess=0.2)
-    assert (
-        own["tree"] == protocol.bins(10_000) != protocol.model_copy(update={"scale_guess": None}).bins(10_000)
-    )
+    bins = [PROTOCOLS["tree"](range=RANGE, scale_guess=guess).bins(10_000) for guess in (0.2, None)]
+    assert own["tree"] == bins[0] != bins[1]
 
 
 def test_drop_out_is_a_bias_that_no_n_repairs():
