@@ -6,6 +6,7 @@ import math
 import re
 import tomllib
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -114,20 +115,15 @@ def test_a_recommended_method_covers_on_random_paths():
         {"law": "gamma", "shape": 0.8}, {"law": "weibull", "shape": 0.7}, {"law": "exponential"},
         {"law": "laplace"}, {"law": "lognormal", "shape": 1.0}, {"law": "uniform"},
     ]  # fmt: skip
-    recommended, low = 0, []
-    for k, law in enumerate(laws):
-        for tau, c in ((0.1, 0.3), (0.25, 1.0), (0.5, 4.0), (0.9, 1.0)):
-            plan = lf.plan(quantile_path(3e4, c, 0.3, seed=30 + k, tau=tau, **law))
-            (row,) = plan.rows
-            if row["recommended"] is None:
-                continue
-            recommended += 1
+    found = []
+    for (k, law), (tau, c) in product(enumerate(laws), ((0.1, 0.3), (0.25, 1.0), (0.5, 4.0), (0.9, 1.0))):
+        plan = lf.plan(quantile_path(3e4, c, 0.3, seed=30 + k, tau=tau, **law))
+        if plan.rows[0]["recommended"] is not None:
             plan.check()
-            degree = {"TR": 2, "TR3": 3}[row["recommended"]]
-            (found,) = (r for r in plan.checked if r["degree"] == degree)
-            if found["coverage_failures_as_misses"] < 0.84:
-                low.append((law, tau, c, found["coverage_failures_as_misses"]))
-    assert recommended >= 8 and low == []
+            degree = {"TR": 2, "TR3": 3}[plan.rows[0]["recommended"]]
+            (row,) = (row for row in plan.checked if row["degree"] == degree)
+            found.append((row["coverage_failures_as_misses"], law, tau, c))
+    assert len(found) >= 8 and min(found, key=lambda each: each[0])[0] >= 0.84, found
 
 
 def test_bounds_recommend_nothing_that_one_of_the_laws_forbids(ldpflow):

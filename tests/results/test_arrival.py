@@ -59,7 +59,7 @@ def test_sentence():
     text = beside(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58).sentence()
     for words in ("2.6 relaxation times", "0 to 70 of 72.3", "-10.64 (start)", "+0.04 (steps)", "-10.58"):
         assert words in text
-    large = beside(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 2.0, 0.51).sentence()
+    large = beside(arrival(3.0, 0.5, 2.5), 2.0, 2.0, 0.51).sentence()
     for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00"):
         assert words in large
     assert beside(arrival(0.05, 0.0, 0.05), 0.1).sentence() == ""
