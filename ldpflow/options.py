@@ -57,6 +57,7 @@ Rule = tuple[str, Callable[[Any], bool]]
 WHOLE: Rule = "a whole number above 0", lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
 LENGTH: Rule = "a number in [1e-100, 1e100]", lambda x: 1e-100 <= x <= 1e100  # its square is a double
+FINITE: Rule = "a finite number", math.isfinite
 SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
 INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
 FLAG: Rule = "True or False", lambda x: True
@@ -225,17 +226,18 @@ class PlanOptions:
     count_column: str | None = option("Column with the number of records of each value, one by default.")
     missing: str | None = option("drop: leave out records without a value; otherwise they are an error.")
     missing_value: float | Sequence[float] | None = option(
-        "Number that stands for no value, such as -1 or 9999: left out. There may be several."
+        "Number that stands for no value, such as -1 or 9999: left out. There may be several.",
+        ("a number", lambda x: True),
     )
-    jitter: float | None = option("Width of the noise that users add to their value.")
+    jitter: float | None = option("Width of the noise that users add to their value.", POSITIVE)
     transform: str | None = option(
         "log1p, log or sqrt: scale of steps, starts and bins; other numbers are in the unit of the values."
     )
     edges: Sequence[float] | None = option(
         "Increasing numbers between which the scale is linear, in the place of `transform`.",
-        ("a finite number", math.isfinite),
+        FINITE,
     )
-    bounds: Sequence[float] | None = option("Public bounds of the values.")
+    bounds: Sequence[float] | None = option("Public bounds of the values.", FINITE)
     tau: float | Sequence[float] | None = option("Level of the quantile. *", INSIDE)
     epsilon: float | Sequence[float] | None = option("Privacy budget. *", POSITIVE)
     n: float | Sequence[float] | None = option("Users. *", USERS)
@@ -249,15 +251,14 @@ class PlanOptions:
     power: float = option("Probability of detecting the difference.", INSIDE, 0.8)
     seed: int = option("Seed of the resampled pilots.", default=0)
     compare: bool = option(
-        "Compare all protocols for all quantiles, of a study, a pilot or bounds, from the same users.",
+        "Compare all protocols for all quantiles, of a study or a pilot, from the same users.",
         default=False,
     )
     range: tuple[float, float] | None = option(
-        "Public range of the values; that of the study's protocols, or the bounds, by default.",
-        ("two finite numbers", math.isfinite),
+        "Public range of the values; that of the study's protocols by default.", FINITE
     )
     liars: float | None = option(
-        "Share of users who send the worst possible report; .01 with a pilot or bounds.",
+        "Share of users who send the worst possible report; .01 with a pilot.",
         ("a number in [0, 1)", lambda x: 0 <= x < 1),
     )
     answer_below: float | None = option("Response rate of users with values up to the quantile.", SHARE)
@@ -271,27 +272,35 @@ class PlanOptions:
     def __post_init__(self) -> None:
         if self.compare:
             self.refuse(("difference",), "nothing with `compare`")
+            hint = "Write a study from `bounds` with `output`, then compare that study with a `range`."
+            self.refuse(("bounds",), "nothing with `compare`", hint)
         else:
             self.refuse(("range", *OF_A_COMPARISON), "nothing without `compare`")
         # A study checks the values of its own axes.
         by_study = AXES if self.pilot is None and self.bounds is None else ()
         for declared in fields(self):
-            rule = None if declared.name in by_study else declared.metadata["rule"]
-            for value in list_of(getattr(self, declared.name)):
-                if rule is not None and value is not None:
-                    allowed, suits = rule
-                    if isinstance(value, bool) or not (isinstance(value, (int, float)) and suits(value)):
-                        raise InputError(declared.name, value, allowed)
+            if declared.metadata["rule"] is None or declared.name in by_study:
+                continue
+            allowed, suits = declared.metadata["rule"]
+            given = getattr(self, declared.name)
+            values = list_of(given)
+            if len(values) != 1 and not re.search("Sequence|tuple", str(declared.type)):
+                raise InputError(declared.name, given, allowed)
+            for value in values:
+                number = isinstance(value, (int, float)) and not isinstance(value, bool)
+                if value is not None and not (number and suits(value)):
+                    raise InputError(declared.name, value, allowed)
         if len(list_of(self.half_width)) > 1 and not self.compare:
             raise InputError("half_width", self.half_width, "one number without `compare`")
-        ends = list_of(self.range)
-        if self.range is not None and not (len(ends) == 2 and ends[0] < ends[1]):
-            raise InputError("range", ends, "two finite numbers, the smaller one first")
+        for name in ("range", "bounds"):
+            ends = list_of(getattr(self, name))
+            if ends != [None] and not (len(ends) == 2 and 0 < ends[1] - ends[0] < math.inf):
+                raise InputError(name, ends, "two finite numbers, the smaller one first")
 
-    def refuse(self, names: Sequence[str], allowed: str) -> None:
+    def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
         for name in names:
             if getattr(self, name) is not None:
-                raise InputError(name, getattr(self, name), allowed)
+                raise InputError(name, getattr(self, name), allowed, hint)
 
     @property
     def target(self) -> Any:

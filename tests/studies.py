@@ -30,6 +30,21 @@ def changed(**paths):
     return mapping
 
 
+def quantile_path(n=2e5, c=1.0, theta0=0.0, epsilon=1, seed=7, methods=({"kind": "oracle"},), **problem):
+    """A study of LDP-SGD with randomised response on one quantile, the median by default."""
+    from ldpflow.study import Study
+
+    mapping = changed(
+        seed=seed,
+        problem={"kind": "quantile", "tau": 0.5} | problem,
+        mechanism={"kind": "randomized_response", "epsilon": epsilon},
+        algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": c, "theta0": theta0},
+        grid={"n": [n], "level": [0.9]},
+        method=list(methods),
+    )
+    return Study.from_mapping(mapping)
+
+
 def small(**changes):
     """A study in Python, of the median, with some arguments replaced."""
     import ldpflow as lf

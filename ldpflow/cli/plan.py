@@ -41,7 +41,8 @@ LEGEND = "Every number is that of the interval in its design, simulated. *: the 
 
 
 def source_lines(found: Plan) -> Iterator[str]:
-    for row in first_rows(found.rows, "tau"):
+    first = {row["tau"]: row for row in reversed(found.rows)}  # of each quantile
+    for row in reversed(first.values()):
         head, law = "guessed from the bounds", "laws tried"
         if row["pilot"] is not None:
             head, law = f"pilot: {row['pilot']}, {row['pilot_values']:,} values", "90%"
@@ -93,7 +94,7 @@ def plan_sheet(
         columns.append(
             ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none"))
         )
-    several = len(first_rows(rows, "tau")) > 1
+    several = len({row.get("tau") for row in rows} - {None}) > 1
     if several or response_rate is not None:
         columns += [
             number("answers each", "answers_each", 3),
@@ -149,15 +150,11 @@ def count_text(names: Iterable[str]) -> str:
 
 def asked_in_all(rows: list[Row]) -> str:
     text = "Every quantile has users of its own"
-    if len(first_rows(rows, "tau")) == len(rows):
+    if len({row.get("tau") for row in rows}) == len(rows):
         text += f", {sum(row['users'] for row in rows):,} in all"
         if rows[0]["invitations"] is not None:
             text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
     return f"{text}. --compare has designs with one report for several quantiles."
-
-
-def first_rows(rows: list[Row], name: str) -> list[Row]:
-    return list({row.get(name): row for row in reversed(rows)}.values())[::-1]
 
 
 def text_of(value: float | None, form: str, missing: str = "-") -> str:
@@ -171,11 +168,6 @@ def half_width_text(row: Row) -> str:
     source = "laws" if row["pilot_values"] is None else "pilot"
     low, high = (round_text(row[f"half_width_{end}"], 3) for end in ("low", "high"))
     return f"{text} ({source}: {low} .. {high})"
-
-
-def worst_text(row: Row) -> str:
-    text = round_text(row["half_width"], 3)
-    return text if row["half_width_low"] is None else f"{text} (from {round_text(row['half_width_low'], 3)})"
 
 
 def bias_text(row: Row) -> str:
@@ -230,7 +222,7 @@ def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
     columns: list[Shown] = [
         ("rounds", lambda row: f"{row['rounds']:,}"),
         number("bits", "bits", 3),
-        ("half width", worst_text) if "worst_law" in rows[0] else number("half width", "half_width", 3),
+        number("half width", "half_width", 3),
         (
             "coverage",
             lambda row: "-" if row["coverage"] is None else with_error(row["coverage"], row["coverage_mcse"]),
@@ -259,7 +251,6 @@ def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
         ("interval", lambda row: row["interval"] or "-"),
         *([number("wanted", "wanted", 4)] if wanted else []),
         ("bytes kept", lambda row: text_of(row["state_bytes"], ",")),
-        *([plain("worst_law")] if "worst_law" in rows[0] else []),
     ]
     notes = [LEGEND, "n counts the users who are asked, users those who answer about a quantile."]
     if response is not None and response < 1.0:

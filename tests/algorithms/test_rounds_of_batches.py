@@ -3,11 +3,8 @@
 import pytest
 
 from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
-from ldpflow.components.problems.laws import Law
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.practice.planning.compare import steps_of
-from ldpflow.practice.planning.forecasts import SgdForecast, Target
 from ldpflow.practice.transcripts.writing import write_transcript
 from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.families import Described, description, simulator_from_settings
@@ -96,10 +93,3 @@ def test_refused(field, algorithm):
     with pytest.raises(InputError) as error:
         Study.from_mapping(changed(**algorithm)).plans()
     assert error.value.field == field
-
-
-def test_a_plan_takes_the_rounds_of_the_study():
-    target = Target(Law("normal"), 0.3, 0.9, (0.3,))
-    path = SgdForecast(target, steps_of([simulator.parts() for simulator in simulators()]))
-    assert path.steps_of(5000) == (7, 714) and path.algorithm(5000) == MinibatchSgd(c=0.7, batch_size=714)
-    assert SgdForecast(target, MinibatchSgd(batch_size=14)).steps_of(5000) == (357, 14)

@@ -19,16 +19,10 @@ from ldpflow.components.problems import column_law as column_law_module
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
+from ldpflow.numerics.accounting import shuffled_guarantee
 from ldpflow.options import PlanOptions
-from ldpflow.practice.planning import compare as compare_module
-from ldpflow.practice.planning.compare import (
-    choose_design,
-    compare_under_laws,
-    rank_designs,
-    shuffled_budget,
-    worst_row,
-)
-from ldpflow.practice.planning.sources import Guess, Pilot
+from ldpflow.practice.planning.compare import choose_design, rank_designs, shuffled_budget
+from ldpflow.practice.planning.sources import Pilot
 from ldpflow.practice.transcripts.methods import regressions
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED
 from ldpflow.study import Study
@@ -119,11 +113,7 @@ def test_a_terminal_shows_the_best_designs(plan, capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) < 40 and max(map(len, lines)) <= 80
     assert [line.split()[1:3] for line in lines if " * " in line] == [["cells", "*"]] * 2
-    ranks = {row["protocol"]: row["rank"] for row in plan.rows}
-    assert {row["protocol"] for row in sheet.rows} == {
-        name for name, rank in ranks.items() if (rank or 9) <= 5
-    }
-    assert sorted(filter(None, ranks.values())) == list(range(1, 1 + len([r for r in ranks.values() if r])))
+    assert sheet.rows == [row for row in plan.rows if row["rank"] in range(1, 6)]
     assert sum(text.startswith("sgd, ") for text in sheet.notes) == 0, "cautions of the best design alone"
     whole = comparison_sheet(plan, None, brief=False)
     assert whole.rows is plan.rows
@@ -166,12 +156,10 @@ def test_the_advice_names_users_and_designs_as_short_within_the_error(plan):
 
 
 def test_shuffled_budget():
-    """Its amplified guarantee is the epsilon asked for: the formula of the theorem, by hand."""
-    local = shuffled_budget(1.0, 10**6)
-    odds = np.exp([local, local + 0.001])
-    term = 8 * np.sqrt(odds * np.log(4e6)) / 1000 + 8 * odds / 10**6
-    below, above = np.log(1 + (odds - 1) / (odds + 1) * term)
-    assert below <= 1.0 < above or local + 0.001 > np.log(10**6 / (16 * np.log(2e6)))
+    """The largest, to .001, whose amplified guarantee is at most the epsilon asked for."""
+    local = shuffled_budget(0.5, 10**6)
+    guarantees = [shuffled_guarantee(each, 0.0, 10**6, 1e-6)[0] for each in (local, local + 0.001)]
+    assert guarantees[0] <= 0.5 < guarantees[1]
     assert shuffled_budget(1.0, 100) is None
 
 
@@ -180,18 +168,14 @@ def test_half_widths_of_each_quantile(pilot):
     assert {(row["tau"], row["wanted"]) for row in found.rows} == {(0.5, 30), (0.75, 60)}
     assert {row["protocol"] for row in found.rows} == {"sgd", "sgd_epsilon", "cells"}
     assert any("no public range" in text for text in found.advice)
-    for widths, compared in (([1, 2, 3], True), ([1, 2], False)):
-        with pytest.raises(InputError, match="half_width"):
-            lf.plan(pilot=pilot, tau=TAUS, epsilon=1, n=1000, half_width=widths, compare=compared)
 
 
 def heaped(size=4000):
     """Salaries: a lognormal law, rounded to 1,000 by half of the people, and 5% at 50,000, the median."""
     rng = np.random.default_rng(50)
     x = 50_000 * rng.lognormal(0.0, 0.5, size)
-    return np.where(
-        rng.random(size) < 0.05, 50_000.0, np.where(rng.random(size) < 0.5, np.round(x, -3), np.round(x))
-    )
+    atoms, rounded = rng.random(size) < 0.05, rng.random(size) < 0.5
+    return np.where(atoms, 50_000.0, np.where(rounded, np.round(x, -3), np.round(x)))
 
 
 def test_at_a_value_that_many_share_only_outer_intervals_are_recommended(tmp_path):
@@ -211,16 +195,15 @@ def test_at_a_value_that_many_share_only_outer_intervals_are_recommended(tmp_pat
     problem = Study.load(file).simulators()[0].problem
     assert (problem.jitter, problem.transform, problem.file) == (5000, "log1p", None), "clients need them"
     assert {row["protocol"] for row in jittered.rows if row["best"]} == {"sgd"}
-    (text,) = [
-        text for text in jittered.cautions if "jitter = 5000 moves the 0.5-quantile by at most 2500" in text
-    ]
+    moved = "jitter = 5000 moves the 0.5-quantile by at most 2500"
+    assert sum(moved in text for text in jittered.cautions) == 1
     assert abs(jittered.rows[0]["quantile"] - 50_000) <= 2500
 
 
 # --- the file ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*SINGLE, "cells", "haar", "tree", "grr", "oue_mass", "tree_log"])
+@pytest.mark.parametrize("name", [*SINGLE, "cells", "haar", "oue_mass", "tree_log"])
 def test_design_files_are_studies(plan, tmp_path, pilot, name):
     files = plan.write_design(tmp_path / "design.toml", protocol=name, unit="s")
     expected = [f"design-{tau:g}.toml" for tau in TAUS] if name in SINGLE else ["design.toml"]
@@ -229,8 +212,8 @@ def test_design_files_are_studies(plan, tmp_path, pilot, name):
     for file in files:
         study = Study.load(file)
         assert Study.from_toml(study.to_toml()) == study and study.collection.unit == "s"
-        minutes = study.with_fields(collection=study.collection.model_copy(update={"unit": "min"}))
-        assert minutes.plans() == study.plans(), "no result depends on the unit"
+        plain = study.with_fields(collection=type(study.collection)())
+        assert plain.plans() == study.plans(), "no result depends on the unit"
         table = tomllib.loads(file.read_text())
         assert table["replicates"] == 2560
         reports = {"reports": len(TAUS)} if name == "sgd_epsilon" else {}
@@ -273,50 +256,46 @@ def test_a_pilot_that_changes_while_it_is_read_is_refused(tmp_path, monkeypatch)
 
 
 def test_an_existing_file_stays(plan, tmp_path):
-    file = tmp_path / "design.toml"
-    (tmp_path / "design-0.75.toml").write_text("kept")
+    file, other = tmp_path / "design.toml", tmp_path / "design-0.75.toml"
+    file.write_text("kept")
+    other.write_text("kept")
     with pytest.raises(InputError, match="output"):
         plan.write_design(file, protocol="sgd")
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["design-0.75.toml"]
+    assert sorted(tmp_path.iterdir()) == [other, file] and other.read_text() == "kept"
     plan.write_design(file, protocol="sgd", force=True)
-    assert "kept" not in (tmp_path / "design-0.75.toml").read_text()
+    assert other.read_text() != "kept" == file.read_text(), "these files have names of their own"
     with pytest.raises(InputError, match="protocol"):
         plan.write_design(file, protocol="cell")
 
 
-def test_a_file_that_cannot_be_new_is_refused_before_the_simulation(pilot, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("ldpflow.practice.planning.plan", None)
-    file = tmp_path / "design.toml"
-    file.write_text("kept")
-    options = ["--pilot", str(pilot), "--tau", "0.5", "--epsilon", "1", "--n", "9000", "--compare"]
-    for output, allowed in ((file, "a new file. It exists"), (tmp_path / "no" / "x", "a folder that exists")):
-        assert main(["plan", *options, "-o", str(output)]) == 2
-        assert f"--output: '{output}'" in (said := capsys.readouterr().err) and allowed in said
-    options[4:4] = ["--tau", "0.6"]  # these files have other names
-    assert main(["plan", *options, "-o", str(output)]) == 2
-    monkeypatch.undo()
-    main(["plan", *options[:-1], "-o", str(file)])
-    assert {"design-0.5.toml", "design-0.6.toml"} <= {each.name for each in tmp_path.iterdir()}
-    assert file.read_text() == "kept"
+@pytest.mark.parametrize(
+    ("output", "taus", "allowed"),
+    [
+        ("design.toml", ["0.5"], "a new file. It exists"), ("no/x", ["0.5"], "a folder that exists"),
+        ("no/x", ["0.5", "0.6"], "a folder that exists"),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_new_is_refused_before_the_simulation(tmp_path, capsys, output, taus, allowed):
+    (tmp_path / "design.toml").write_text("kept")
+    file = str(tmp_path / output)
+    asked = ["--pilot", "none.csv", "--tau", *taus, "--epsilon", "1", "--n", "9000", "--compare"]
+    assert main(["plan", *asked, "-o", file]) == 2
+    assert f"--output: '{file}'" in (said := capsys.readouterr().err) and allowed in said
 
 
-def test_a_public_file_has_no_fact_of_the_pilot_but_steps_and_start(plan, tmp_path):
+@pytest.mark.parametrize("name", ["sgd", "cells", "haar"])
+def test_a_public_file_has_no_fact_of_the_pilot_but_steps_and_start(plan, tmp_path, name):
     """It is read as a study, and no command simulates it."""
-    for name in ("sgd", "cells", "haar"):
-        for file in plan.write_design(tmp_path / f"{name}.toml", protocol=name, public=True):
-            table = tomllib.loads(file.read_text())
-            assert (
-                set(table["problem"]) <= {"kind", "tau", "taus", "law"}
-                and table["problem"]["law"] == "unknown"
-            )
-            text = file.read_text()
-            assert "pilot.csv" not in text and "session_s" not in text
-            if name == "haar":
-                assert set(table["protocol"]) == {"kind", "epsilon", "range", "k"}
-            study = Study.load(file)
-            with pytest.raises(InputError, match="problem.law"):
-                lf.sweep(study, tmp_path / "run", executor="serial")
-            assert not (tmp_path / "run").exists()
+    file, *_ = plan.write_design(tmp_path / "design.toml", protocol=name, public=True)
+    text = file.read_text()
+    table = tomllib.loads(text)
+    assert set(table["problem"]) <= {"kind", "tau", "taus", "law"} and table["problem"]["law"] == "unknown"
+    assert "pilot.csv" not in text and "session_s" not in text
+    if name == "haar":
+        assert set(table["protocol"]) == {"kind", "epsilon", "range", "k"}
+    with pytest.raises(InputError, match="problem.law"):
+        lf.sweep(Study.load(file), tmp_path / "run", executor="serial")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_pilot_with_codes_for_no_value(tmp_path):
@@ -327,69 +306,3 @@ def test_a_pilot_with_codes_for_no_value(tmp_path):
     problem = tomllib.loads(file.read_text())["problem"]
     assert "file" not in problem and problem["law_table"] == column_law(column(), dropped=40).text()
     assert Study.load(file).simulators()[0].problem.truth()[0] == plan.rows[0]["quantile"]
-
-
-@pytest.mark.thorough
-def test_bounds(tmp_path):
-    plan = lf.plan(bounds=(0, 100), tau=0.5, epsilon=1, n=20_000, compare=True, replicates=60)
-    assert {row["quantile"] for row in plan.rows} == {50.0}
-    assert all(row["half_width_low"] <= row["half_width"] for row in plan.rows if row["half_width_low"])
-    assert {row["worst_law"] for row in plan.rows} <= set(Guess(0, 100).laws())
-    assert any("worst law" in text and "lognormal from the upper bound" in text for text in plan.advice)
-    assert any("under the law with its longest intervals: " in text for text in plan.advice)
-    (file,) = plan.write_design(tmp_path / "design.toml", protocol="haar")
-    assert tomllib.loads(file.read_text())["protocol"]["range"] == [0.0, 100.0]
-
-
-def test_the_row_of_the_worst_law():
-    one = row_of(
-        2.0, coverage=0.95, coverage_mcse=0.1, undefined=0.0, cautions="x", n_needed=7, epsilon_needed=1.0,
-        interval_needed="TR", liars_shift=1.0,
-    )  # fmt: skip
-    two = one | {"half_width": 3.0, "coverage": 0.8, "coverage_mcse": 0.2, "state": FAILS, "cautions": "y"}
-    three = one | {"range_end": 0.6, "n_needed": None, "epsilon_needed": 2.0, "state": UNDECIDED}
-    three |= {"interval_needed": None, "liars_shift": 4.0, "cautions": "z"}
-    found = worst_row({"normal": one, "two": two, "three": three})
-    assert (found["half_width_low"], found["half_width"], found["worst_law"]) == (2.0, 3.0, "two")
-    assert (found["coverage"], found["coverage_mcse"], found["state"]) == (0.8, 0.2, FAILS)
-    assert (found["n_needed"], found["epsilon_needed"], found["range_end"]) == (None, 2.0, 0.6)
-    assert (found["interval_needed"], found["liars_shift"]) == (None, 4.0)
-    assert found["cautions"] == "x; two: y; three: z; not shown to hold its level: two, three"
-    none = worst_row({"normal": one, "four": two | {"half_width": None, "state": None, "coverage": None}})
-    assert (none["half_width"], none["half_width_low"], none["state"], none["coverage"]) == (None,) * 4
-    assert worst_row({"normal": one, "end": one | {"half_width": 0.0}})["worst_law"] == "normal"
-
-
-def test_drop_out_has_the_sign_of_the_values_under_mirrored_laws():
-    plan = lf.plan(bounds=(0, 100), tau=0.1, epsilon=1, n=1000, compare=True, replicates=5, answer_below=0.5)
-    biases = re.findall(r"drop-out: bias ([-+])", " ".join(plan.cautions))
-    assert set(biases) == {"+"} and any("upper bound: " in text for text in plan.cautions)
-
-
-@pytest.mark.parametrize(
-    ("taus", "levels", "ends", "mirrored"),
-    [([0.5, 0.75], [0.5, 0.25], (0.0, 3.0), (-2.0, 1.0)), ([0.5], [0.5], (0.0, 1.0), (0.0, 1.0))],
-)
-def test_a_mirrored_law_has_mirrored_levels_answers_and_range(monkeypatch, taus, levels, ends, mirrored):
-    calls = []
-    monkeypatch.setattr(
-        compare_module, "compare_designs", lambda *given, **own: calls.append((given, own)) or []
-    )
-    compare_under_laws(Guess(0.0, 1.0), taus, 1, 1000, 0.9, answer_below=0.25, ends=ends)
-    names = ("answer_below", "answer_above", "ends")
-    found = [(law.name, taus, *map(own.get, names)) for (law, taus, *_), own in calls]
-    own, mirror = (taus, 0.25, 1.0, ends), (levels, 1.0, 0.25, mirrored)
-    names = ("exponential", "lognormal")
-    assert found == [("normal", *own), *((name, *each) for name in names for each in (own, mirror))]
-
-
-def test_a_grid_of_values_beyond_a_standard_error_takes_no_path(tmp_path):
-    """Whole numbers, median of many: half a step is more than a standard error of LDP-SGD."""
-    file = write_pilot(tmp_path, np.round(np.random.default_rng(8).normal(200.0, 30.0, 2000)))
-    found = compare(file, taus=(0.5,), n=200_000, epsilon=2, range=(0.0, 512.0), replicates=200)
-    marked = {row["protocol"]: row["atoms"] for row in found.rows}
-    assert marked["sgd"] and marked["rounds"] and not marked["haar"]
-    assert {row["interval"] for row in found.rows if row["best"]} == {"outer"}
-    assert any("values lie 1 apart" in text for text in found.cautions)
-    scaled = Pilot(PlanOptions(pilot=file, column="session_s"), "sqrt")
-    assert scaled.spacing(scaled.law) == 1.0, "in the unit of the values"

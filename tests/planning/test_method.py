@@ -11,15 +11,12 @@ import ldpflow as lf
 from ldpflow.components.intervals.transcript import TranscriptRegression
 from ldpflow.components.problems.laws import Law
 from ldpflow.practice.planning.method import expected_fit, expected_interval, recommend_method
-from ldpflow.practice.planning.rows import upwards
-from ldpflow.practice.planning.sources import design
-from ldpflow.results.arrival import Arrival
+from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.simulators.approach import Approach
 from ldpflow.study import Study
 from tests.studies import changed
 
 NOISE = math.e / (math.e - 1) ** 2
-TRIAL = Approach(Law("exponential", 0.0, 31.4), 0.9, NOISE, 1.0, 0.51, 0.0, 200_000)
 
 
 def arrival(k, bias):
@@ -41,37 +38,6 @@ def test_length_of_a_method_on_such_paths():
     assert expected_interval(arrival(10, 0.0), "TR") is expected_interval(arrival(60, 2.0), "TR") is None
     assert expected_interval(arrival(20, 0.1), "TR") == (0.90, 1.3)
     assert expected_interval(arrival(30, 0.9), "TR3") == (0.92, 1.8)
-
-
-def plan_of(case):
-    """The plan of LDP-SGD on the path."""
-    problem = {"kind": "quantile", "tau": case.tau, "law": case.law.name, "scale": case.law.scale}
-    mapping = changed(
-        problem=problem,
-        mechanism={"kind": "randomized_response", "epsilon": 1},
-        algorithm={"kind": "ldp_sgd", "gamma": case.gamma, "c": case.c, "theta0": case.theta0},
-        grid={"n": [case.steps], "level": 0.9},
-    )
-    return lf.plan(Study.from_mapping(mapping))
-
-
-def test_no_steps_do():
-    (text,) = plan_of(replace(TRIAL, law=Law("normal"), tau=0.99, steps=100_000)).cautions
-    assert "No steps are good at this n" in text and "Below n = 2.8e7" in text
-
-
-@pytest.mark.parametrize(("n", "text"), [(0, "1"), (3.95e5, "4.0e5"), (4.0e5, "4.0e5"), (2.77e7, "2.8e7")])
-def test_upwards(n, text):
-    assert upwards(n) == text
-
-
-def test_steps_near_the_rules_are_not_called_the_remedy_for_themselves():
-    """The rule's own steps at few users: too large for an average, and the method is named instead."""
-    rule = design(TRIAL.law, TRIAL.tau, 20_000, TRIAL.gamma)
-    plan = plan_of(replace(TRIAL, steps=20_000, c=rule.c, theta0=rule.theta0))
-    (text,) = plan.cautions
-    assert plan.rows[0]["arrival"] == "steps_too_large" and "Use TR3 (coverage 0.9" in text
-    assert "Better" not in text and "Below n = 4.0e5" in text
 
 
 def rows_at(half_width=None, n=10**6, **paths):
@@ -132,9 +98,13 @@ def test_a_unit_changes_nothing(method):
     [(SKEWED, 0.501, 0.173), (replace(SKEWED, law=Law("exponential"), tau=0.1), 0.547, 0.477)],
 )
 def test_bias_of_skewed_laws(case, degree_2, degree_3):
-    """800 simulated paths of each agreed within .15 standard errors and four Monte Carlo errors."""
+    """800 simulated paths of each agreed within .15 standard errors and four Monte Carlo errors.
+
+    Of the first, TR covered .837 of 90% and TR3, which is recommended, .90.
+    """
     assert expected_fit(case, TR).bias == pytest.approx(degree_2, abs=1e-3)
     assert expected_fit(case, TR3).bias == pytest.approx(degree_3, abs=1e-3)
+    assert recommend_method(*predict_arrivals([case]), case) == ("TR3" if degree_3 < 0.25 else None)
 
 
 def test_digits_that_a_far_start_costs():

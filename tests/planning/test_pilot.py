@@ -10,7 +10,8 @@ import pytest
 
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
-from ldpflow.numerics import constants
+from ldpflow.numerics.counts import multinomial
+from ldpflow.numerics.streams import counter_keys
 from ldpflow.practice.planning.sources import (
     Guess,
     badness,
@@ -24,29 +25,23 @@ from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import Approach
 from tests.oracles.column_law import example_column, table
 
-LAWS = {"normal": Law("normal"), "exponential": Law("exponential"), "lognormal": Law("lognormal", shape=1.0)}
 NOISE = math.e / (math.e - 1) ** 2
 
 
-@pytest.mark.parametrize(("law", "iqr_share"), [("normal", 0.44), ("exponential", 0.95), ("lognormal", 1.5)])
-def test_the_rules_step_size(law, iqr_share):
-    found = design(LAWS[law], 0.9, 100_000)
-    iqr = LAWS[law].quantile(0.75) - LAWS[law].quantile(0.25)
-    assert found.c / iqr == pytest.approx(iqr_share, rel=0.03)
-    assert found.theta0 == pytest.approx(LAWS[law].quantile(0.82), rel=1e-12)
+@pytest.mark.parametrize("law", [Law("normal"), Law("exponential", scale=5.0)])
+def test_the_rules_step_size(law):
+    found = design(law, 0.9, 100_000)
+    assert found.theta0 == pytest.approx(law.quantile(0.82), rel=1e-12)
     total = sum(i**-0.51 for i in range(1, 100_001))
-    assert found.c * LAWS[law].density_at_quantile(0.9) * total == pytest.approx(60.0, rel=1e-9)
+    assert found.c * law.density_at_quantile(0.9) * total == pytest.approx(60.0, rel=1e-9)
 
 
 @pytest.mark.parametrize(
     ("tau", "start"), [(0.5, 50.0), (0.25, 50.0), (0.76, 25.0), (0.99, 25.0), (0.1, 75.0)]
 )
 def test_bounds(tau, start):
-    found = Guess(0.0, 100.0).design(tau, 10**5)
-    assert found.theta0 == start
-    density = math.exp(-(constants.normal_quantile(tau) ** 2) / 2) / math.sqrt(2 * math.pi) / 12.5
-    total = sum(i**-0.51 for i in range(1, 10**5 + 1))
-    assert found.c * density * total == pytest.approx(60.0, rel=1e-9)
+    rule = design(Law("normal", 50.0, 12.5), tau, 10**5)
+    assert Guess(0.0, 100.0).design(tau, 10**5) == rule._replace(theta0=start)
 
 
 def test_a_resampled_pilot_is_a_column_of_drawn_values():
@@ -57,9 +52,6 @@ def test_a_resampled_pilot_is_a_column_of_drawn_values():
     assert laws != resampled_laws(values, seed=6, count=3)
     assert {law.size for law in laws} == {400}
     # The same draws by hand.
-    from ldpflow.numerics.counts import multinomial
-    from ldpflow.numerics.streams import counter_keys
-
     counts = np.empty(400)
     first, second = (np.uint64(word) for word in counter_keys(5, "pilot", "", 1))
     multinomial(counts, first, second, 0, 0, 400.0, np.ones(400))
@@ -93,9 +85,7 @@ def test_worst_arrival():
     law = Law("empirical", table=column_law(values))
     rule = design(law, 0.5, 10**6)
     case = Approach(law, 0.5, NOISE, rule.c, rule.gamma, rule.theta0, 10**6)
-    laws = resampled_laws(values, 1, 40)
-    cases = [replace(case, law=replace(law, table=t)) for t in laws]
+    cases = [replace(case, law=replace(law, table=t)) for t in resampled_laws(values, 1, 40)]
     worst = worst_arrival(cases, 0.9, 0.9)
-    assert (
-        sum(badness(a, 0.9) > badness(worst, 0.9) for a in predict_arrivals(cases)) == 2
-    )  # one in twenty of 40
+    worse = [badness(each, 0.9) > badness(worst, 0.9) for each in predict_arrivals(cases)]
+    assert sum(worse) == 2, "one in twenty"

@@ -12,136 +12,120 @@ import ldpflow as lf
 from ldpflow.components.problems.laws import Law
 from ldpflow.errors import InputError
 from ldpflow.options import PlanOptions
-from ldpflow.practice.planning import rows
+from ldpflow.practice.planning import rows, sources
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits
 from ldpflow.practice.planning.plans import add_recommended, judgement, name_of
 from ldpflow.practice.planning.rows import arrival_cautions
-from ldpflow.practice.planning.sources import Pilot
+from ldpflow.practice.planning.sources import Pilot, design
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.study import Study
 from ldpflow.sweeps import cautions
 from tests.oracles.cells import step_covariance
 from tests.oracles.column_law import example_column
-from tests.studies import changed
+from tests.studies import changed, quantile_path
 
 NOISE = math.e / (math.e - 1) ** 2
-
-TRIAL = changed(
-    problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": 31.4},
-    mechanism={"kind": "randomized_response", "epsilon": 1},
-    algorithm={"kind": "ldp_sgd", "gamma": 0.51},
-    grid={"n": [2e5], "level": 0.9},
-)
-ADVISED = Study.from_mapping(TRIAL).replace({"c": 23.4, "algorithm.theta0": 54.0})
+TRIAL = {"tau": 0.9, "law": "exponential", "scale": 31.4}
+ADVISED = {"c": 23.4, "theta0": 54.0, **TRIAL}
 
 
-def column_file(tmp_path, values):
-    file = tmp_path / "pilot.csv"
-    np.savetxt(file, values, header="amount", comments="")
-    return str(file)
+@pytest.fixture(scope="module", autouse=True)
+def few_resampled_pilots():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sources, "RESAMPLES", 40)
+        yield
 
 
-def test_the_trials_case_is_refused_with_advice():
-    plan = lf.plan(Study.from_mapping(TRIAL), half_width=2)
+def test_a_path_that_does_not_arrive():
+    plan = lf.plan(quantile_path(**TRIAL), half_width=2)
     (row,) = plan.rows
-    assert plan.refused and row["arrival"] == "not_arrived"
+    assert plan.refused and row["recommended"] is None
     silent = ("standard_error", "half_width", "length", "n_needed", "epsilon_needed", "arrival_needed")
     assert {row[name] for name in silent} == {None}
-    assert row["relaxation_times_planned"] == pytest.approx(2.568, abs=5e-4)
-    assert row["bias_start"] + row["bias_steps"] == pytest.approx(-10.6, abs=0.05)
-    assert row["coverage_predicted"] < 1e-6 and row["recommended"] is None
-    assert row["n_feasible"] == pytest.approx(3.95e5, rel=0.01)
-    (text,) = plan.cautions
-    for words in (
-        "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times, 10.60 oracle SE of",
-        "bias, mostly from its start. Better for TR, in the unit of the data: c = 23, theta0 = 54.",
-        "With them use TR (coverage 0.91, length 2.6). An average would then have 60 relaxation times, 0.37",
-        "would cover 0.87. Below n = 4.0e5",
-    ):
-        assert words in text
-
-
-SEVERAL = changed(
-    problem={"kind": "quantiles", "taus": [0.5, 0.9], "law": "exponential", "scale": 30.0},
-    mechanism={"kind": "cells", "epsilon": 1.0},
-    algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": [[10.0, 50.0]], "theta0": [[20.0, 50.0]]},
-    grid={"n": [100_000], "level": 0.9},
-    method=[{"kind": "BM"}],
-)
-
-
-def test_each_of_several_quantiles_is_followed_by_itself():
-    """With the noise of a report about all of them; a sweep with an average warns of the worst of them."""
-    study = Study.from_mapping(SEVERAL)
-    rows_found = lf.plan(study).rows
-    for k, (row, tau) in enumerate(zip(rows_found, (0.5, 0.9), strict=True)):
-        noise = step_covariance([0.5, 0.9], 1.0)[k][k] - tau * (1 - tau)
-        law = Law("exponential", scale=30.0)
-        (own,) = predict_arrivals([Approach(law, tau, noise, (10, 50)[k], 0.51, (20, 50)[k], 100_000)])
-        assert row["bias_steps"] == pytest.approx(own.bias_steps) and row["arrival"] == own.verdict
-        assert row["coverage_predicted"] == pytest.approx(own.coverage(0.9))
-    assert rows_found[1]["arrival"] == "steps_too_large" and rows_found[1]["bias_steps"] > 0.5
-    assert (
-        "quantiles, exponential, tau 0.9, cells, epsilon 1, gamma 0.51, c 50" in lf.plan(study).cautions[-1]
-    )
-    ((words, line),) = arrival_cautions(study)
-    assert words == "steps too large" and "tau 0.9, cells" in line and "c 50, theta0 50" in line
-
-
-def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
-    wanted = lf.plan(Study.from_mapping(TRIAL)).rows
-    monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))
-    assert lf.plan(Study.from_mapping(TRIAL)).rows == wanted
 
 
 def test_the_advice_is_followed():
     """With the advised steps the plan prints a length with its reservation, and names the method."""
-    plan = lf.plan(ADVISED, half_width=2, difference=2.0)
+    plan = lf.plan(quantile_path(**ADVISED), half_width=20.0, difference=2.0)
     (row,) = plan.rows
     assert not plan.refused and row["arrival"] == "doubtful" and row["recommended"] == "TR"
     assert row["relaxation_times_planned"] == pytest.approx(60.1, abs=0.1)
     assert row["bias_start"] + row["bias_steps"] == pytest.approx(0.37, abs=0.02)
     assert row["length"] == 2 * row["half_width"] == pytest.approx(2 * 1.6448536 * 0.7059, rel=1e-3)
     assert row["n_per_group"] > 0 and row["arrival_per_group"] is not None
-    (text,) = plan.cautions
-    assert "doubtful for an average: 60 relaxation times" in text
-    assert "Use TR (coverage 0.91, length 2.6)" in text and "Better" not in text, "they are near the rule's"
-
-
-def test_no_length_is_known_where_an_average_spreads_far():
-    """Median at n = 1000 and epsilon .5: the study's lengths would give .61 for TR, whose mean is 1.07."""
-    problem, mechanism = {"kind": "quantile", "tau": 0.5}, {"kind": "randomized_response", "epsilon": 0.5}
-    few = TRIAL | {"problem": problem, "mechanism": mechanism, "grid": {"n": [1000], "level": 0.9}}
-    (text,) = lf.plan(Study.from_mapping(few)).cautions
-    assert "Better for TR, in the unit of the data: c = 2.6," in text
-    assert "use TR (coverage 0.91). " in text and "a spread of 1.94 oracle SE" in text
-
-
-def test_no_length_before_arrival_at_the_n_found():
-    (row,) = lf.plan(ADVISED, half_width=20.0).rows
     assert row["n_needed"] < 1000 and row["arrival_needed"] == "not_arrived"
 
 
-@pytest.fixture(scope="module")
-def of_pilot(tmp_path_factory):
-    """A plan for the median of a pilot of 2,500 values of N(50, 10^2)."""
-    file = column_file(tmp_path_factory.mktemp("pilot"), np.random.default_rng(4).normal(50.0, 10.0, 2500))
-    goal = {"half_width": 1, "response_rate": 0.3, "difference": 2.0, "power": 0.9}
-    return lf.plan(pilot=file, column="amount", tau=0.5, epsilon=1.0, n=200_000, **goal)
+AT_FEW_USERS = design(Law("exponential", scale=31.4), 0.9, 20_000, 0.51)
+SENTENCES = {
+    "not arrived": (TRIAL, [
+        "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times, 10.60 oracle SE of",
+        "bias, mostly from its start. Better for TR, in the unit of the data: c = 23, theta0 = 54.",
+        "With them use TR (coverage 0.91, length 2.6). An average would then have 60 relaxation times, 0.37",
+        "would cover 0.87. Below n = 4.0e5",
+    ]),
+    "doubtful, with steps near the rule's": (ADVISED, [
+        "doubtful for an average: 60 relaxation times", "Use TR (coverage 0.91, length 2.6)",
+    ]),
+    "few users, with the rule's own steps": (
+        {"n": 2e4, "c": AT_FEW_USERS.c, "theta0": AT_FEW_USERS.theta0, **TRIAL},
+        ["steps too large for an average", "Use TR3 (coverage 0.9", "Below n = 4.0e5"],
+    ),
+    # The lengths of the study would give .61 for TR, whose mean is 1.07.
+    "an average that spreads far": ({"n": 1000, "epsilon": 0.5}, [
+        "Better for TR, in the unit of the data: c = 2.6,", "use TR (coverage 0.91). ",
+        "a spread of 1.94 oracle SE",
+    ]),
+    "no steps do": (
+        {"n": 1e5, "tau": 0.99, "scale": 31.4}, ["No steps are good at this n", "Below n = 2.8e7"],
+    ),
+}  # fmt: skip
+"""Paths, and words of the one sentence that a plan has for each."""
 
 
-def test_a_pilots_plan(of_pilot):
-    (row,) = of_pilot.rows
-    assert not of_pilot.refused and of_pilot.table().num_rows == 1
-    assert row["quantile"] == pytest.approx(50.0, abs=0.6)
-    assert row["relaxation_times_planned"] == pytest.approx(60.0, rel=1e-9)
-    assert row["sparsity_low"] < row["sparsity"] < row["sparsity_high"]
-    assert row["sparsity_low"] < 10 * math.sqrt(2 * math.pi) < row["sparsity_high"]
-    assert row["half_width_low"] / row["half_width"] == pytest.approx(row["sparsity_low"] / row["sparsity"])
-    assert row["pilot_values"] == 2500 and row["recommended"] == "TR" and row["invitations"] == 666_667
-    expected = 1.6448536 * row["sparsity"] * math.sqrt((0.25 + NOISE) / 200_000)
-    assert row["half_width"] == pytest.approx(expected, rel=1e-6)
+@pytest.mark.parametrize("name", SENTENCES)
+def test_sentences(name):
+    settings, words = SENTENCES[name]
+    (text,) = lf.plan(quantile_path(**settings)).cautions
+    assert [part for part in words if part not in text] == []
+    assert ("Better" in text) == any("Better" in part for part in words), (
+        "no steps are better than equal ones"
+    )
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "1"), (3.95e5, "4.0e5"), (4.0e5, "4.0e5"), (2.77e7, "2.8e7")])
+def test_upwards(n, text):
+    assert rows.upwards(n) == text
+
+
+def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
+    wanted = lf.plan(quantile_path()).rows
+    monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))
+    assert lf.plan(quantile_path()).rows == wanted
+
+
+def test_each_of_several_quantiles_is_followed_by_itself():
+    """With the noise of a report about all of them; a sweep with an average warns of the worst of them."""
+    several = changed(
+        problem={"kind": "quantiles", "taus": [0.5, 0.9], "law": "exponential", "scale": 30.0},
+        mechanism={"kind": "cells", "epsilon": 1.0},
+        algorithm={"kind": "ldp_sgd", "gamma": 0.51, "c": [[10.0, 50.0]], "theta0": [[20.0, 50.0]]},
+        grid={"n": [100_000], "level": 0.9},
+        method=[{"kind": "BM"}],
+    )
+    study = Study.from_mapping(several)
+    plan = lf.plan(study)
+    for k, (row, tau) in enumerate(zip(plan.rows, (0.5, 0.9), strict=True)):
+        noise = step_covariance([0.5, 0.9], 1.0)[k][k] - tau * (1 - tau)
+        law = Law("exponential", scale=30.0)
+        (own,) = predict_arrivals([Approach(law, tau, noise, (10, 50)[k], 0.51, (20, 50)[k], 100_000)])
+        assert row["bias_steps"] == pytest.approx(own.bias_steps) and row["arrival"] == own.verdict
+        assert row["coverage_predicted"] == pytest.approx(own.coverage(0.9))
+    assert plan.rows[1]["arrival"] == "steps_too_large" and plan.rows[1]["bias_steps"] > 0.5
+    assert "quantiles, exponential, tau 0.9, cells, epsilon 1, gamma 0.51, c 50" in plan.cautions[-1]
+    ((words, line),) = arrival_cautions(study)
+    assert words == "steps too large" and "tau 0.9, cells" in line and "c 50, theta0 50" in line
 
 
 def test_a_plan_shows_as_a_short_table():
@@ -152,28 +136,45 @@ def test_a_plan_shows_as_a_short_table():
     assert last.startswith(f"cautions: {len(plan.cautions)} ")
 
 
-def test_users_per_group_have_the_power_asked_for(of_pilot):
-    """The test of two means of variance V/n each finds D with the power, at n per group."""
-    (row,) = of_pilot.rows
+def test_a_pilots_plan():
+    """The median of N(50, 10^2). The test of two means of variance V/n finds D with the power asked for."""
+    pilot = {"amount": np.random.default_rng(4).normal(50.0, 10.0, 2500)}
+    goal = {"half_width": 1, "response_rate": 0.3, "difference": 2.0, "power": 0.9}
+    plan = lf.plan(pilot=pilot, tau=0.5, epsilon=1.0, n=200_000, **goal)
+    (row,) = plan.rows
+    assert not plan.refused and plan.table().num_rows == 1 and row["pilot"] == "column 'amount'"
+    assert row["quantile"] == pytest.approx(50.0, abs=0.6)
+    assert row["relaxation_times_planned"] == pytest.approx(60.0, rel=1e-9)
+    assert row["sparsity_low"] < row["sparsity"] < row["sparsity_high"]
+    assert row["sparsity_low"] < 10 * math.sqrt(2 * math.pi) < row["sparsity_high"]
+    assert row["half_width_low"] / row["half_width"] == pytest.approx(row["sparsity_low"] / row["sparsity"])
+    assert row["pilot_values"] == 2500 and row["recommended"] == "TR" and row["invitations"] == 666_667
+    spread = row["sparsity"] * math.sqrt(0.25 + NOISE)
+    assert row["half_width"] == pytest.approx(1.6448536 * spread / math.sqrt(200_000), rel=1e-6)
 
     def power(count):
-        error = row["sparsity"] * math.sqrt((0.25 + NOISE) / count) * 1.12  # of TR
+        error = spread / math.sqrt(count) * 1.12  # of TR
         return NormalDist().cdf(2.0 / (error * math.sqrt(2)) - NormalDist().inv_cdf(0.95))
 
     assert power(row["n_per_group"]) >= 0.9 > power(row["n_per_group"] - 2)
 
 
-def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
+SKEWED = {"pilot": {"amount": example_column(2000)}}
+
+
+@pytest.fixture(scope="module")
+def skewed():
+    """A plan for an upper quantile of a skewed pilot."""
+    return lf.plan(**SKEWED, tau=0.9, epsilon=1, n=[2e5, 1e6], half_width=100, response_rate=0.5)
+
+
+def test_users_with_a_method_do_not_depend_on_the_n_asked_about(skewed):
     """Refused rows say it too; it is the first n, steps chosen for it, whose method is short enough."""
-    values = example_column(2000)
-    file = column_file(tmp_path, values)
-    settings = {"pilot": file, "column": "amount", "tau": 0.9, "epsilon": 1}
-    rows = lf.plan(**settings, n=[2e4, 1e6], half_width=100, response_rate=0.5).rows
-    (users,) = {row["n_with_method"] for row in rows}
-    (method,) = {row["method_needed"] for row in rows}
-    assert rows[0]["n_needed"] is None and users > rows[1]["n_needed"]
-    assert {row["invitations_needed"] for row in rows} == {2 * users}
-    source = Pilot(PlanOptions(pilot=file, column="amount"))
+    (users,) = {row["n_with_method"] for row in skewed.rows}
+    (method,) = {row["method_needed"] for row in skewed.rows}
+    assert skewed.rows[0]["n_needed"] is None and users > skewed.rows[1]["n_needed"]
+    assert {row["invitations_needed"] for row in skewed.rows} == {2 * users}
+    source = Pilot(PlanOptions(**SKEWED))
 
     def short_enough(n):
         case = approach(source.path(0.9, 1.0, n), n)
@@ -186,36 +187,31 @@ def test_users_with_a_method_do_not_depend_on_the_n_asked_about(tmp_path):
     assert method in ("TR", "TR3")
 
 
-def test_the_verdict_of_a_pilot_is_the_worst_but_a_twentieth(tmp_path):
-    """A skewed upper quantile: its own law is doubtful, the resampled ones refuse; TR remains."""
-    values = example_column(2000)
-    plan = lf.plan(pilot=column_file(tmp_path, values), column="amount", tau=0.9, epsilon=1, n=[2e5, 1e6])
-    for row in plan.rows:
+def test_the_verdict_of_a_pilot_is_the_worst_but_a_twentieth(skewed):
+    """The pilot's own law is doubtful, the resampled ones refuse; TR remains."""
+    refused, doubtful = skewed.rows
+    for row in skewed.rows:
         assert row["coverage_predicted_worst"] <= row["coverage_predicted"]
-    assert [row["arrival"] for row in plan.rows] == ["steps_too_large", "doubtful"]
-    assert plan.rows[0]["length"] is None and plan.rows[1]["length"] is not None
-    assert plan.rows[0]["recommended"] in ("TR", "TR3")
-    assert "Use TR" in plan.cautions[0] and "number 190 of 200 resampled pilots" in plan.cautions[0]
+    assert (refused["arrival"], doubtful["arrival"]) == ("steps_too_large", "doubtful")
+    assert refused["length"] is None and doubtful["length"] is not None
+    assert "Use TR" in skewed.cautions[0] and "number 190 of 200 resampled pilots" in skewed.cautions[0]
 
 
-def test_few_values_beyond_the_quantile_are_at_best_doubtful(tmp_path):
-    small = np.random.default_rng(4).normal(50.0, 10.0, 240)
-    plan = lf.plan(pilot=column_file(tmp_path, small), tau=0.1, epsilon=1, n=10**8)
-    (row,) = plan.rows
-    assert row["arrival"] == "doubtful"
+def test_few_values_beyond_the_quantile_are_at_best_doubtful():
+    small = {"amount": np.random.default_rng(4).normal(50.0, 10.0, 240)}
+    plan = lf.plan(pilot=small, tau=0.1, epsilon=1, n=10**8)
+    assert plan.rows[0]["arrival"] == "doubtful"
     assert any("24 of its 240 values lie beyond the 0.1 quantile" in text for text in plan.cautions)
     even = lf.plan(pilot={"amount": np.linspace(0.0, 100.0, 105)}, tau=0.47, epsilon=1, n=10**6)
     assert even.rows[0]["arrival"] == "doubtful"
 
 
-def test_a_lattice_is_cautioned_and_jitter_removes_the_caution(tmp_path):
+@pytest.mark.parametrize("jitter", [None, 0.5])
+def test_a_lattice_is_cautioned_unless_there_is_jitter(jitter):
     values = np.array([round(2 * NormalDist().inv_cdf((i + 0.5) / 120)) / 2 for i in range(120)])
-    file = column_file(tmp_path, values)
-    given = {"column": "amount", "tau": 0.5, "epsilon": 1, "n": 20_000}
-    coarse = lf.plan(pilot=file, **given)
-    assert any("lie 0.5 apart" in text and "jitter = 0.5" in text for text in coarse.cautions)
-    fine = lf.plan(pilot=file, jitter=0.5, **given)
-    assert not any("apart" in text for text in fine.cautions)
+    plan = lf.plan(pilot={"amount": values}, jitter=jitter, tau=0.5, epsilon=1, n=20_000)
+    found = ["lie 0.5 apart" in text and "jitter = 0.5" in text for text in plan.cautions]
+    assert any(found) == (jitter is None)
 
 
 def test_a_plan_from_bounds():
@@ -244,10 +240,8 @@ def test_laws_from_the_upper_bound_are_mirror_images():
     def skewed(tau):
         plan = lf.plan(bounds=(0.0, 8.0), tau=tau, epsilon=1.0, n=100_000)
         paths = [study.simulators()[0] for study in plan.studies]
-        described = [
-            (p.problem.law, p.problem.tau, p.algorithm.theta0, round(p.algorithm.c, 9)) for p in paths
-        ]
-        return {found for found in described if found[0] != "normal"}
+        found = {(p.problem.law, p.problem.tau, p.algorithm.theta0, round(p.algorithm.c, 9)) for p in paths}
+        return {each for each in found if each[0] != "normal"}
 
     assert skewed(0.9) == skewed(0.1) and len(skewed(0.9)) == 4
 
@@ -256,15 +250,18 @@ SURVEY = {"tau": 0.5, "epsilon": 1, "n": 100}
 REFUSED = {
     "quickstart": {
         "column": [1.0], "power": [1.0], "half_width": [-1, 1e-200, math.inf], "difference": [0],
-        "response_rate": [0, 1.1], "range": [(0, 1)], "liars": [0.1],
+        "response_rate": [0, 1.1, [0.1, 0.2]], "range": [(0, 1)], "liars": [0.1],
     },
     "bounds": {
         "tau": [None, [], 1.5], "epsilon": [None, 0], "n": [None, 0, 1.5], "level": [1.0],
-        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3)],
+        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3), 5, "ab", (-1e308, 1e308)],
     },
     "pilot": {
         "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()],
+        "jitter": ["a", [1.0, 2.0], -1.0], "missing_value": ["a", 0.5], "edges": ["ab", ()],
+        "half_width": [(1, 2)],
     },
+    "several": {"n": [1], "tau": [(0.5, 0.5)], "half_width": [(1, 2, 3)]},
     "compare": {
         "answers": [0, 3.0], "answer_below": [0.0], "difference": [0.1], "replicates": [0, "x", True],
         "bins": [3], "liars": [1.0],
@@ -276,7 +273,8 @@ REFUSED = {
 GIVEN = {
     "quickstart": {"study": "quickstart"},
     "bounds": {"bounds": (0, 1), **SURVEY},
-    "pilot": {"pilot": "no.csv", **SURVEY},
+    "pilot": {"pilot": {"a": np.arange(200.0)}, **SURVEY},
+    "several": {"pilot": {"a": np.arange(200.0)}, **SURVEY, "tau": (0.4, 0.5), "compare": True},
     "compare": {"study": "quickstart", "compare": True, "range": (0, 1)},
 }
 
@@ -287,10 +285,10 @@ GIVEN = {
         ("study", {}),
         ("study", GIVEN["pilot"] | {"bounds": (0, 1)}),
         ("study", GIVEN["quickstart"] | {"bounds": (0, 1)}),
+        ("bounds", GIVEN["bounds"] | {"compare": True}),
         ("edges", GIVEN["pilot"] | {"edges": (0, 1), "transform": "sqrt"}),
         ("problem.transform", GIVEN["pilot"] | {"transform": "exp"}),
-        ("problem.missing", GIVEN["pilot"] | {"pilot": {"a": np.arange(200.0)}, "missing": "keep"}),
-        ("edges", GIVEN["pilot"] | {"edges": ()}),
+        ("problem.missing", GIVEN["pilot"] | {"missing": "keep"}),
         *(
             (name, GIVEN[kind] | {name: value})
             for kind, names in REFUSED.items()
@@ -314,7 +312,7 @@ def test_a_study_reads_the_values_of_its_own_axes():
 
 def test_cautions_of_a_sweep(monkeypatch):
     """One line per path that does not arrive; none for those that do, none for too many paths."""
-    study = Study.from_mapping(TRIAL | {"method": [{"kind": "BM"}]})
+    study = quantile_path(**TRIAL, methods=[{"kind": "BM"}])
     normal = study.replace({"problem.law": "normal", "problem.scale": 1.0, "n": [2000, 3000]})
     ((verdict, line),) = arrival_cautions(normal)
     assert verdict == "steps too large" and "n 3,000: steps too large for an average: " in line
@@ -341,7 +339,7 @@ def test_judgement(coverage, high, failures, expected):
 
 
 def test_recommended_methods_are_added_once():
-    study = Study.from_mapping(TRIAL | {"method": [{"kind": "TR", "degree": 2}, {"kind": "BM"}]})
+    study = quantile_path(methods=[{"kind": "TR", "degree": 2}, {"kind": "BM"}])
     twice = add_recommended(add_recommended(study))
     kinds = [entry.kind for entry in twice.method]
     assert kinds == ["TR", "BM", "oracle", "TR"]
@@ -352,19 +350,10 @@ def test_recommended_methods_are_added_once():
 
 def test_a_check_is_good_where_nothing_is_wrong():
     """512 replicates of a median; TR is short there with probability below 1e-3 if it covers .9."""
-    study = Study.from_mapping(
-        changed(
-            problem={"kind": "quantile", "tau": 0.5},
-            mechanism={"kind": "randomized_response", "epsilon": 3},
-            algorithm={"kind": "ldp_sgd", "gamma": 0.51},
-            grid={"n": [2e4], "level": 0.9},
-            method=[{"kind": "SN"}],
-        )
-    ).replace(seed=3)
-    plan = lf.plan(study)
+    plan = lf.plan(quantile_path(2e4, epsilon=3, seed=3))
     assert plan.rows[0]["recommended"] == "TR" and plan.check()
     assert {row["replicates"] for row in plan.checked} == {512}
-    assert {name_of(row) for row in plan.checked} == {"SN", "oracle", "TR", "TR3"}
+    assert {name_of(row) for row in plan.checked} == {"oracle", "TR", "TR3"}
     # Predictions: each comparison fails with probability 6e-5 if all is well.
     for row in (row for row in plan.checked if row["method"] != "TR"):
         assert abs(row["empirical_se"] - plan.rows[0]["standard_error"]) < 4 * row["empirical_se_mcse"]

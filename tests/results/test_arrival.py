@@ -9,6 +9,7 @@ from typing import ClassVar
 
 import pytest
 
+from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.intervals.variance import BatchMeans
 from ldpflow.components.problems.laws import Law
@@ -19,7 +20,7 @@ from ldpflow.results.summary import stored_paths
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
-from tests.studies import changed
+from tests.studies import changed, quantile_path
 
 
 def arrival(bias, start, steps, k=60.0):
@@ -35,10 +36,8 @@ def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5, users=math.na
 @pytest.mark.parametrize("size", [1, 16])
 def test_the_noise_of_a_path_is_that_of_one_report(size):
     """Randomised response adds e^eps / (e^eps - 1)^2 to the variance; a batch of s divides the sum by s."""
-    response, algorithm = {"kind": "randomized_response", "epsilon": 1.0}, {"kind": "minibatch_sgd"}
-    changes = {"mechanism": response, "algorithm": algorithm | {"batch_size": size}}
-    (plan,) = Study.from_mapping(changed(problem={"kind": "quantile", "tau": 0.9}, **changes)).plans()
-    path = approach(plan.simulator, 1600)
+    (simulator,) = quantile_path(tau=0.9).replace(algorithm=MinibatchSgd(batch_size=size)).simulators()
+    path = approach(simulator, 1600)
     noise = math.exp(1.0) / (math.exp(1.0) - 1.0) ** 2
     assert (path.records, path.steps) == (size, 1600 // size)
     assert path.noise == pytest.approx(noise) and path.variance() == pytest.approx((0.09 + noise) / size)
@@ -47,14 +46,11 @@ def test_the_noise_of_a_path_is_that_of_one_report(size):
 @pytest.mark.parametrize(
     ("found", "measured", "source"),
     [
-        (arrival(-10.6, -10.6, 0.0), -10.5, "start"),
-        (arrival(3.0, 0.5, 2.5), 2.0, "steps"),
-        (arrival(3.0, 0.5, 2.5), 1.4, None),
-        (arrival(3.0, 0.5, 2.5), 6.1, None),
-        (arrival(3.0, 0.5, 2.5), -3.0, None),
-        (arrival(0.0, 0.0, 0.0), 0.0, None),
+        (arrival(-10.6, -10.6, 0.0), -10.5, "start"), (arrival(3.0, 0.5, 2.5), 2.0, "steps"),
+        (arrival(3.0, 0.5, 2.5), 1.4, None), (arrival(3.0, 0.5, 2.5), 6.1, None),
+        (arrival(3.0, 0.5, 2.5), -3.0, None), (arrival(0.0, 0.0, 0.0), 0.0, None),
     ],
-)
+)  # fmt: skip
 def test_source_of_a_bias(found, measured, source):
     assert beside(found, measured).source() == source
 
@@ -63,7 +59,7 @@ def test_sentence():
     text = beside(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58).sentence()
     for words in ("2.6 relaxation times", "0 to 70 of 72.3", "-10.64 (start)", "+0.04 (steps)", "-10.58"):
         assert words in text
-    large = beside(arrival(3.0, 0.5, 2.5, k=60.0), 2.0, 2.0, 0.51).sentence()
+    large = beside(arrival(3.0, 0.5, 2.5), 2.0, 2.0, 0.51).sentence()
     for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00"):
         assert words in large
     assert beside(arrival(0.05, 0.0, 0.05), 0.1).sentence() == ""
@@ -122,11 +118,11 @@ def test_the_steps_and_users_that_are_advised_arrive(law, tau, gamma, n):
 
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory):
-    """128 replicates of the exponential law of scale 31.4 with the default steps, n = 20,000."""
+    """128 replicates of normal laws with the default steps, n = 20,000: these are too small, or too large."""
     study = changed(
         seed=5, replicates=128, algorithm__gamma=0.51, mechanism__epsilon=1,
-        method=[{"kind": ["oracle", "BM", "TR"]}],
-        problem={"kind": "quantile", "tau": 0.9, "law": "exponential", "scale": [31.4, 0.2]},
+        method=[{"kind": ["oracle", "TR"]}],
+        problem={"kind": "quantile", "tau": 0.9, "scale": [31.4, 0.5]},
         grid={"n": [20_000], "level": [0.9]},
     )  # fmt: skip
     folder = tmp_path_factory.mktemp("lost")
@@ -147,7 +143,7 @@ def test_predicted_and_measured_bias_agree(lost):
             assert abs(one.measured - one.arrival.bias) < slack + 0.03 * abs(one.arrival.bias)
             assert one.source() == "start"
             seen += 1
-    assert seen == 2
+    assert seen == 1
 
 
 class FromBundled(BatchMeans):
@@ -158,7 +154,7 @@ class Denies(FromBundled):
     around_average: ClassVar[bool] = False
 
 
-@pytest.mark.parametrize(("kind", "said"), [(None, 0), (FromBundled, 4), (Denies, 0)])
+@pytest.mark.parametrize(("kind", "said"), [(None, 0), (FromBundled, 2), (Denies, 0)])
 def test_methods_of_plugins_are_around_the_average_if_their_class_says_so(lost, monkeypatch, kind, said):
     if kind is not None:
         monkeypatch.setitem(INTERVAL_METHODS, "own", kind)
@@ -183,8 +179,6 @@ def test_explain_names_start_and_steps(lost):
             assert "relaxation times, theta went" not in text
         elif row["scale"] == 31.4:
             assert re.search("mainly bias of .* SE from the start:", text)
-            assert re.search(
-                r"Not arrived: 0.8 relaxation times, theta went from 0 to 5\d\.\d of 72\.3", text
-            )
+            assert "Not arrived: 1.5 relaxation times, theta went from 0 to 34.5 of 40.2;" in text
         else:
             assert "Steps too large" in text and re.search("mainly bias of .* SE from the steps:", text)

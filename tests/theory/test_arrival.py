@@ -33,6 +33,7 @@ def case(law, tau, epsilon, c=1.0, gamma=0.51, theta0=0.0, n=100_000, scale=1.0)
     return Approach(replace(law, scale=law.scale * scale), tau, noise(epsilon), c, gamma, theta0, n)
 
 
+PARTS = Component(2, Law("normal")), Component(1, Law("normal", 4.0, 0.5))
 TRIAL = case("exponential", 0.9, 1.0, n=200_000, scale=31.4)
 
 CASES = {
@@ -43,11 +44,7 @@ CASES = {
     "lognormal": case("lognormal", 0.9, 2.0, c=3.0, gamma=0.7, theta0=2.0, n=30_000),
     "long": case("student_t", 0.9, 1.0, n=10**6),
     "column": case(Law("empirical", table=column_law(example_column())), 0.9, 1.0, c=1500.0, theta0=3000.0),
-    "mixture": case(
-        Law("mixture", components=(Component(2, Law("normal")), Component(1, Law("normal", 4.0, 0.5)))),
-        0.5,
-        1.0,
-    ),
+    "mixture": case(Law("mixture", components=PARTS), 0.5, 1.0),
     "few steps": case("normal", 0.9, 1.0, n=250),
 }
 
@@ -69,7 +66,7 @@ def test_closure_is_the_literal_one(name):
     assert found.bias_start + found.bias_steps == pytest.approx(found.bias, rel=1e-12)
 
 
-@pytest.mark.parametrize("unit", [4.0, 1 / 8, 2.0**30, 10.0, 31.4, 1e-6])
+@pytest.mark.parametrize("unit", [2.0**30, 1e-6])
 def test_free_of_the_unit(unit):
     laws = ["normal", "lognormal", Law("empirical", table=column_law(example_column()))]
     settings = [(law, 0.9, 1.0, 0.5, 0.6, 0.2, 50_000) for law in laws]
@@ -90,20 +87,15 @@ def test_many_at_once_are_each_alone():
 
 
 @pytest.mark.parametrize(
-    ("law", "tau", "epsilon", "n"),
+    ("law", "tau", "n", "digits"),
     [
-        ("normal", 0.5, 1.0, 0.0),
-        ("normal", 0.9, 1.0, 2.105e5),
-        ("normal", 0.99, 1.0, 2.77e7),
-        ("exponential", 0.9, 1.0, 3.95e5),
-        ("lognormal", 0.9, 1.0, 6.7e5),
-        ("student_t", 0.9, 1.0, 5.0e5),
+        ("normal", 0.5, 0.0, 0.0), ("normal", 0.9, 2.105e5, 0.01), ("normal", 0.99, 2.77e7, 0.01),
+        ("exponential", 0.9, 3.95e5, 0.01), ("lognormal", 0.9, 6.7e5, 0.03), ("student_t", 0.9, 5.0e5, 0.03),
     ],
-)
-def test_feasible_n(law, tau, epsilon, n):
-    digits = 0.01 if n in (2.105e5, 2.77e7, 3.95e5) else 0.03
+)  # fmt: skip
+def test_feasible_n(law, tau, n, digits):
     for one in (LAWS[law], replace(LAWS[law], location=5.0, scale=31.4)):
-        assert feasible_n(one, tau, noise(epsilon)) == pytest.approx(n, rel=digits, abs=0)
+        assert feasible_n(one, tau, noise(1.0)) == pytest.approx(n, rel=digits, abs=0)
 
 
 @pytest.mark.parametrize("records", [1, 16])
@@ -118,19 +110,14 @@ def test_feasible_n_is_that_of_the_bias_in_long_runs(records):
 @pytest.mark.parametrize(
     ("k", "bias", "start", "steps", "w", "expected"),
     [
-        (25.0, 0.1, 0.0, 0.1, 1.1, "arrived"),
-        (24.9, 0.1, 0.0, 0.1, 1.0, "doubtful"),
-        (60.0, 0.11, 0.0, 0.11, 1.0, "doubtful"),
-        (60.0, 0.0, 0.0, 0.0, 1.11, "doubtful"),
-        (60.0, 0.0, 0.0, 0.0, 0.89, "doubtful"),
-        (15.0, -0.5, -0.2, -0.3, 1.25, "doubtful"),
-        (14.9, 0.0, 0.0, 0.0, 1.0, "not_arrived"),
-        (60.0, 0.6, 0.55, 0.05, 1.0, "not_arrived"),
-        (60.0, 0.6, 0.2, 0.4, 1.0, "steps_too_large"),
-        (60.0, 0.0, 0.0, 0.0, 1.26, "steps_too_large"),
+        (25.0, 0.1, 0.0, 0.1, 1.1, "arrived"), (24.9, 0.1, 0.0, 0.1, 1.0, "doubtful"),
+        (60.0, 0.11, 0.0, 0.11, 1.0, "doubtful"), (60.0, 0.0, 0.0, 0.0, 1.11, "doubtful"),
+        (60.0, 0.0, 0.0, 0.0, 0.89, "doubtful"), (15.0, -0.5, -0.2, -0.3, 1.25, "doubtful"),
+        (14.9, 0.0, 0.0, 0.0, 1.0, "not_arrived"), (60.0, 0.6, 0.55, 0.05, 1.0, "not_arrived"),
+        (60.0, 0.6, 0.2, 0.4, 1.0, "steps_too_large"), (60.0, 0.0, 0.0, 0.0, 1.26, "steps_too_large"),
         (60.0, math.nan, 0.0, 0.0, 1.0, "steps_too_large"),
     ],
-)
+)  # fmt: skip
 def test_verdict(k, bias, start, steps, w, expected):
     assert Arrival(k, 1.0, bias, start, steps, w, 0.0).verdict == expected
 

@@ -9,11 +9,11 @@ user by user, so its expected length is corrected by few simulations.
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,7 +41,8 @@ from ldpflow.practice.planning.forecasts import (
     SplitBudgetForecast,
     Target,
 )
-from ldpflow.practice.planning.sources import Guess, OwnSteps, mirrored
+from ldpflow.practice.planning.method import Number, first_of
+from ldpflow.practice.planning.sources import OwnSteps
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.protocol_curves import bit_variance
 
@@ -69,7 +70,6 @@ USERS: tuple[int, ...] = tuple(
 
 CHECKING = 400  # replicates with the users that a search found
 
-T = TypeVar("T", int, float)
 Row = dict[str, Any]
 Pair = tuple[Row, Forecast]
 Point = tuple[Law, Sequence[float], float, int, float]
@@ -107,22 +107,25 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
 def source_points(
     source: OwnSteps, axes: Mapping[str, Sequence[Any]], given: PlanOptions
 ) -> tuple[list[Point], dict[str, Any]]:
-    """Points of a pilot, or of the normal law within public bounds, and settings.
+    """Points of a pilot, and settings of :func:`compare_designs`.
 
     LDP-SGD has the steps, the start and the interval method that a plan chooses for each number of users.
     """
     law, *_ = [source.problem(tau).data_law() for tau in axes["tau"]]
     points = [(law, axes["tau"], *point) for point in product(axes["epsilon"], axes["n"], axes["level"])]
-    ends = given.ends or source.ends
-    return points, {"ends": ends, "source": source, "liars": LIARS}
+    return points, {"ends": given.ends, "source": source, "liars": LIARS}
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
     """The first algorithm whose steps decrease, or are not declared."""
     algorithms = [found["algorithm"] for found in parts if "algorithm" in found]
-    return next(
+    found = next(
         (a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())), LdpSgd()
     )
+    if found.records_per_step() > 1 or found.by_coordinate():
+        allowed = "an algorithm that asks user by user, with one c and one theta0"
+        raise InputError("algorithm", found.kind, allowed)
+    return found
 
 
 def compare_designs(
@@ -164,83 +167,21 @@ def compare_designs(
         raise InputError("half_width", wanted, f"one number, or one for each of the {len(taus)} quantiles")
     goals = dict(zip(taus, wanted, strict=True))
     targets = [Target(law, tau, level, tuple(sorted(taus)), **target_settings) for tau in sorted(taus)]
+    if min(int(target.answering * n) for target in targets) < len(taus):
+        raise InputError("n", n, "so many users that one of them answers about each quantile")
     pairs: list[Pair] = []
     # The quantiles of a design one after the other, since they share its simulations.
-    for design in zip(*(make_forecasts(target, ends, steps) for target in targets), strict=True):
+    forecasts = [[*make_forecasts(target, ends, steps)] for target in targets]
+    for design in zip(*forecasts, strict=True):
         for forecast in design:
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
             pairs.append((row | {"cautions": "; ".join(row["cautions"])}, forecast))
 
+    def users_then_length(pair: Pair) -> tuple[float, float, float]:
+        row = pair[0]
+        return row["tau"], row["n_needed"] or math.inf, row["half_width"] or math.inf
+
     return sorted(pairs, key=users_then_length)
-
-
-def users_then_length(pair: Pair) -> tuple[float, float, float]:
-    """Key that sorts rows by quantile, and those that cannot reach the half width last."""
-    row = pair[0]
-    return row["tau"], row["n_needed"] or math.inf, row["half_width"] or math.inf
-
-
-def compare_under_laws(guess: Guess, taus: Sequence[float], *point: Any, **settings: Any) -> list[Pair]:
-    """Compare designs within public bounds: every row is for the worst of some laws.
-
-    A mirrored law is simulated by mirroring levels and range and exchanging the shares who answer. The row is
-    that of the law ``worst_law`` with the longest intervals, and ``half_width_low`` is the smallest half
-    width. Coverage, state and liars' shift are the worst of any law, users and budget needed are enough for
-    all, and the quantile is that of the normal law.
-    """
-    given = {"answer_below": 1.0, "answer_above": 1.0, "ends": guess.ends} | settings
-    mirror = {"answer_below": given["answer_above"], "answer_above": given["answer_below"]}
-    if given["ends"] != guess.ends:
-        low, high = given["ends"]
-        mirror["ends"] = guess.lower + guess.upper - high, guess.lower + guess.upper - low
-    found: dict[tuple[str, float], dict[str, Pair]] = {}
-    for name, (law, upper) in guess.laws().items():
-        levels = {mirrored(tau) if upper else tau: tau for tau in taus}
-        if upper and list(levels) == list(taus) and given | mirror == given:
-            continue  # the median, which has equal results from both bounds
-        own = given | (mirror if upper else {})
-        own["source"] = replace(guess, drawn=law, direction=-1.0 if upper else 1.0)
-        for row, forecast in compare_designs(law, list(levels), *point, **own):
-            found.setdefault((row["protocol"], levels[row["tau"]]), {})[name] = row, forecast
-    pairs = []
-    for (_, tau), by_law in found.items():
-        normal, forecast = by_law["normal"]
-        own_facts = {"tau": tau, "quantile": normal["quantile"]}
-        pairs.append((worst_row({name: row for name, (row, _) in by_law.items()}) | own_facts, forecast))
-    return sorted(pairs, key=users_then_length)
-
-
-def worst_row(by_law: Mapping[str, Row]) -> Row:
-    """Row of the worst law of one design, see :func:`compare_under_laws`."""
-    rows = list(by_law.values())
-    lengths = {name: row["half_width"] for name, row in by_law.items()}
-    worst_law = max(lengths, key=lambda name: math.inf if lengths[name] is None else lengths[name])
-    least = min(rows, key=lambda row: -1.0 if row["coverage"] is None else row["coverage"])
-
-    def largest(name: str) -> Any:
-        values = [row[name] for row in rows]
-        return None if None in values else max(values)
-
-    of_any = ("range_end", "undefined", "n_needed", "epsilon_needed", "liars_shift")
-    states = [row["state"] for row in rows]
-    lost = [name for name, row in by_law.items() if row["state"] != HOLDS]
-    of_laws: dict[str, list[str]] = {by_law["normal"]["cautions"]: []}
-    for name, row in by_law.items():
-        of_laws.setdefault(row["cautions"], []).append(name)
-    texts = [
-        text if "normal" in laws else f"{', '.join(laws)}: {text}" for text, laws in of_laws.items() if text
-    ]
-    if lost:
-        texts.append(f"not shown to hold its level: {', '.join(lost)}")
-    return by_law[worst_law] | {
-        "half_width_low": None if lengths[worst_law] is None else min(lengths.values()),
-        "worst_law": worst_law,
-        "state": next((state for state in (None, FAILS, UNDECIDED) if state in states), HOLDS),
-        **{name: least[name] for name in ("coverage", "coverage_mcse")},
-        **{name: largest(name) for name in of_any},
-        "interval_needed": max(rows, key=lambda row: row["n_needed"] or math.inf)["interval_needed"],
-        "cautions": "; ".join(texts),
-    }
 
 
 def choose_design(pairs: Sequence[Pair]) -> list[str]:
@@ -267,8 +208,6 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
         text = f"none is shown to hold level {level:g} {RULE} with most intervals inside the range"
         return [f"{head}: no design is recommended, since {text}"]
     measure = "the shortest possible at n" if first["wanted"] is None else "the wanted one"
-    if first["wanted"] is None and "worst_law" in first:
-        measure += ", under the law with its longest intervals"
     others = [f"{name} {ratio:.3g}" for name, ratio in list(ranked.items())[1:3]]
     why = f"It alone holds level {level:g} {RULE}, with a"
     if others:
@@ -298,7 +237,6 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     if local := shuffled_budget(epsilon, min(row["users"] for row in designs[best])):
         again = [f.simulate(n, local, 500, 5) for row, f in pairs if row["best"]]
         widths = ", ".join(round_text(one.half_width(), 3) for one in again if one is not None)
-        widths += " under the normal law" if "worst_law" in first else ""
         found.append(
             "with a trusted shuffler that puts users in a secret random order, "
             f"{best} with epsilon {local:g} on each device is ({epsilon:g}, {DELTA:g})-DP "
@@ -497,55 +435,44 @@ def find_users(row: Row, forecast: Forecast, half_width: float, replicates: int,
     """Fewest users to ask; None beyond 10^12, or if no interval is recommended at any number."""
     epsilon, count = row["epsilon"], min(replicates, forecast.searched)
     if not isinstance(forecast, SgdForecast):
-        guess = row["n"] * (length_of(row, forecast) / half_width) ** 2
-        return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed), guess)
-    users = forecast.expected_users(epsilon, half_width / row_ratio(row, forecast))
-    found = None if users is None else forecast.simulate(users, epsilon, count, seed)
-    if users is None or found is None:
-        return users
-    ratio = found.half_width() / half_width
-    corrected = math.ceil(users * ratio * ratio) if math.isfinite(ratio) else MOST_USERS
-    too_few = corrected < users and forecast.interval(corrected, epsilon) is None  # for the method
-    return users if too_few or corrected > MOST_USERS else corrected
+        return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed))
+    search = lambda wanted: forecast.expected_users(epsilon, wanted)  # noqa: E731
+    return search_path(row, forecast, half_width, search, lambda n: (n, epsilon), count, seed)
 
 
 def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> float | None:
     """Smallest of EPSILONS with which n users are enough, or None."""
     n, count = row["n"], min(replicates, forecast.searched)
-    # A half width is about proportional to the root of the variance of a bit.
-    share = row["tau"] * (1.0 - row["tau"])
-    square = (half_width / length_of(row, forecast)) ** 2 * bit_variance(row["tau"], row["epsilon"]) - share
-    guess = 2.0 * math.asinh(0.5 / math.sqrt(square)) if square > 0.0 else EPSILONS[-1]
     if not isinstance(forecast, SgdForecast):
-        return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed), guess)
-    ratio, chosen = row_ratio(row, forecast), None
+        return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed))
     budgets = EPSILONS
     if math.isinf(forecast.expected_half_width(n, EPSILONS[-1])):  # no interval, but perhaps with less
         budgets = EPSILONS[: bisect_right(EPSILONS, row["epsilon"])]
-    for _ in range(2):
-        wanted = half_width / ratio
-        chosen = first_of(budgets, lambda e, w=wanted: forecast.expected_half_width(n, e) <= w, guess)  # type: ignore[misc]
-        found = None if chosen is None else forecast.simulate(n, chosen, count, seed)
-        if chosen is None or found is None:
-            break
-        measured = found.half_width() / forecast.expected_half_width(n, chosen)
-        if not math.isfinite(measured):
-            break
-        ratio = measured
-    return chosen
+
+    def search(wanted: float) -> float | None:
+        return first_of(budgets, lambda e: forecast.expected_half_width(n, e) <= wanted)
+
+    return search_path(row, forecast, half_width, search, lambda e: (n, e), count, seed)
 
 
-def row_ratio(row: Row, forecast: SgdForecast) -> float:
-    """Simulated over expected half width of a row, 1 if it has none."""
+def search_path(
+    row: Row,
+    forecast: SgdForecast,
+    half_width: float,
+    search: Callable[[float], Number | None],
+    place: Callable[[Number], tuple[int, float]],
+    replicates: int,
+    seed: int,
+) -> Number | None:
+    """Search with the expected half width, corrected by its error in the row, then at the value found."""
     expected = forecast.expected_half_width(row["n"], row["epsilon"])
     known = row["half_width"] is not None and math.isfinite(expected)
-    return row["half_width"] / expected if known else 1.0
-
-
-def length_of(row: Row, forecast: Forecast) -> float:
-    """Half width of a row, from which a search starts."""
-    expected = forecast.target.z * forecast.standard_error(row["n"], row["epsilon"])
-    return float(row["half_width"] or expected)
+    found = search(half_width * expected / row["half_width"] if known else half_width)
+    simulated = None if found is None else forecast.simulate(*place(found), replicates, seed)
+    if found is None or simulated is None:
+        return found
+    ratio = simulated.half_width() / forecast.expected_half_width(*place(found))
+    return search(half_width / ratio) if math.isfinite(ratio) else found
 
 
 def reaches(
@@ -566,18 +493,3 @@ def reaches(
         if abs(share - least) > 2.0 / math.sqrt(count):
             break
     return share >= least
-
-
-def first_of(values: Sequence[T], enough: Callable[[T], bool], guess: float = math.inf) -> T | None:
-    """Smallest of ascending values that is enough, from a guess; None if the largest is not."""
-    low, high = -1, len(values) - 1
-    if not values or not enough(values[high]):
-        return None
-    at, step = min(bisect_left(values, guess), high - 1), 4
-    while high - low > 1:
-        below = enough(values[at])
-        low, high = (low, at) if below else (at, high)
-        step *= 4
-        # Away from the guess in growing steps until it is bracketed, then by bisection.
-        at = max(at - step, (low + high) // 2) if below else min(at + step, (low + high) // 2)
-    return values[high]

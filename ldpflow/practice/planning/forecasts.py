@@ -11,7 +11,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
 from ldpflow.components.algorithms.ldp_sgd import LdpSgd
-from ldpflow.components.algorithms.minibatch_sgd import MinibatchSgd
 from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.intervals.interval import IntervalMethod, Intervals
 from ldpflow.components.intervals.transcript import TranscriptRegression
@@ -94,13 +93,13 @@ class Target:
     def answering(self) -> float:
         return self.response * (self.tau * self.answer_below + (1.0 - self.tau) * self.answer_above)
 
-    @property
+    @cached_property
     def dropout_bias(self) -> float:
         """Bias of every estimate from drop-out that depends on the value, in the unit of the data."""
         if self.answer_below == self.answer_above:
             return 0.0
         level = level_with_dropout(self.tau, self.answer_below, self.answer_above)
-        return self.source.direction * (self.quantile(level) - self.quantile(self.tau))
+        return self.quantile(level) - self.quantile(self.tau)
 
     @property
     def quantiles(self) -> int:
@@ -110,7 +109,7 @@ class Target:
     def place(self) -> int:
         return self.together.index(self.tau)
 
-    @property
+    @cached_property
     def grid(self) -> float:
         """Distance of the values of a rounded column, 0 without rounding."""
         return self.source.spacing(self.law)
@@ -119,15 +118,15 @@ class Target:
     def counted_law(self) -> Law:
         return self.source.counted_law(self.law, self.together)
 
-    @property
+    @cached_property
     def truth(self) -> float:
         return float(inverse(self.source.transform, self.counted_law.quantile(self.tau)))
 
-    @property
+    @cached_property
     def density(self) -> float:
         return self.law.density_at_quantile(self.tau) / self.slope
 
-    @property
+    @cached_property
     def slope(self) -> float:
         """Length in the unit of the data of a short interval of length 1 on the source's scale."""
         return float(slope(self.source.transform, self.law.quantile(self.tau)))
@@ -258,39 +257,20 @@ class SgdForecast(Forecast):
     coordinate = 0  # of the quantile, in theta
 
     def __init__(self, target: Target, steps: Algorithm | None = None) -> None:
-        """``steps``: an algorithm whose start, steps and batches are taken, if the source has none."""
+        """``steps``: an algorithm whose start and steps are taken, if the source has none."""
         super().__init__(target)
         self.steps = steps or LdpSgd()
         self.undeclared = undeclared_steps(self.steps)
 
-    def steps_of(self, n: int) -> tuple[int, int]:
-        """Number of steps of n users, and users of each."""
-        rounds = getattr(self.steps, "rounds", None)
-        if rounds is not None:
-            return min(n, rounds), max(n // rounds, 1)
-        size = self.steps.records_per_step()
-        return n // size, size
-
     def rounds(self, n: int) -> int:
-        return self.steps_of(n)[0]
+        return n
 
-    def algorithm(self, users: int) -> LdpSgd | MinibatchSgd:
+    def algorithm(self, users: int) -> LdpSgd:
         """Algorithm of a path of this number of users, with steps for each of its quantiles."""
-        t, size = self.target, self.steps_of(users)[1]
+        t, given = self.target, self.steps
         if isinstance(t.source, OwnSteps):
             return t.source.algorithm(t.together if self.dimension > 1 else (t.tau,), users)
-        given: dict[str, Any] = {
-            "c": self.steps.step_constant(),
-            "gamma": self.steps.step_exponent(),
-            "theta0": self.steps.theta0,
-        }
-        factors, offsets = self.steps.step_factors(), getattr(self.steps, "theta0_offsets", None)
-        if self.dimension > 1:
-            given |= {"c_factors": factors or None, "theta0_offsets": offsets}
-        else:
-            given["c"] *= factors[t.place] if factors else 1.0
-            given["theta0"] += offsets[t.place] if offsets else 0.0
-        return LdpSgd(**given) if size == 1 else MinibatchSgd(**given, batch_size=size)
+        return LdpSgd(c=given.step_constant(), gamma=given.step_exponent(), theta0=given.theta0)
 
     def state(self, n: int, epsilon: float) -> int:
         """Bytes of a path's record: iterates, sums of iterates, and the sums of its interval method."""
@@ -310,12 +290,12 @@ class SgdForecast(Forecast):
         return covariance[self.coordinate][self.coordinate]
 
     def standard_error(self, n: int, epsilon: float) -> float:
-        return math.sqrt(self.step_variance(epsilon) / max(self.users(n), 1)) / self.target.density
+        return math.sqrt(self.step_variance(epsilon) / self.users(n)) / self.target.density
 
     def case(self, users: int, epsilon: float) -> Approach:
         found = approach(self.path(users, epsilon), users, self.coordinate)
         assert found is not None
-        return replace(found, steps=max(self.steps_of(users)[0], 1))
+        return found
 
     def judge(self, n: int, epsilon: float) -> tuple[Arrival, str | None]:
         case = self.case(self.users(n), epsilon)

@@ -21,7 +21,6 @@ from ldpflow.practice.planning.compare import (
     Point,
     choose_design,
     compare_designs,
-    compare_under_laws,
     source_points,
     study_points,
 )
@@ -29,7 +28,7 @@ from ldpflow.practice.planning.designs import Design, write_files
 from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
-from ldpflow.practice.planning.sources import Guess, OwnSteps, source_of
+from ldpflow.practice.planning.sources import OwnSteps, source_of
 from ldpflow.practice.transcripts.collection import read_collection
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
@@ -63,15 +62,6 @@ def add_recommended(study: Study) -> Study:
         if entry not in methods:
             methods.append(entry)
     return study.with_fields(method=tuple(methods))
-
-
-def check_predictions(study: Study, engine: str = "serial", **options: Any) -> list[dict[str, Any]]:
-    small = add_recommended(study).with_fields(replicates=CHECK_REPLICATES)
-    with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
-        run_study(small, folder, engine=engine, **options)
-        summary = RunStore(folder).read_summary()
-    assert summary is not None
-    return [row | {"judgement": judgement(row)} for row in summary.to_pylist()]
 
 
 def name_of(row: Mapping[str, Any]) -> str:
@@ -254,7 +244,14 @@ class Plan:
         """
         if not self.studies:
             raise InputError("check", True, "nothing with `compare`: every row is simulated already")
-        self.checked = [row for study in self.studies for row in check_predictions(study, engine, **options)]
+        self.checked = []
+        for study in self.studies:
+            small = add_recommended(study).with_fields(replicates=CHECK_REPLICATES)
+            with tempfile.TemporaryDirectory(prefix="ldpflow-plan-") as folder:
+                run_study(small, folder, engine=engine, **options)
+                summary = RunStore(folder).read_summary()
+            assert summary is not None
+            self.checked += [row | {"judgement": judgement(row)} for row in summary.to_pylist()]
         found: dict[Any, set[str]] = {}
         for row in self.checked:
             place = (name_of(row), row["path"], row["n"], row["level"], row["coordinate"])
@@ -300,8 +297,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
         axes = {"level": [0.9], **given.axes}
         axes["n"] = [int(n) for n in axes["n"]]
         if given.compare:
-            first = [axes[name][0] for name in ("epsilon", "n")]
-            texts = [text for tau in axes["tau"] for text in source.cautions(source.path(tau, *first))]
+            texts = [text for tau in axes["tau"] for text in source.cautions(source.problem(tau))]
             return plan_comparison(*source_points(source, axes, given), given, texts)
         return plan_rows(source_rows(source, axes), given)
     assert study is not None
@@ -338,20 +334,10 @@ def plan_comparison(
     points: Sequence[Point], settings: dict[str, Any], given: PlanOptions, cautions: Sequence[str] = ()
 ) -> Plan:
     found, advice = [], []
-    source, own = settings.get("source"), settings | given.comparison
     for point in points:
-        if isinstance(source, Guess):
-            pairs = compare_under_laws(source, *point[1:], **own)
-        else:
-            pairs = compare_designs(*point, **own)
+        pairs = compare_designs(*point, **settings | given.comparison)
         advice += choose_design(pairs)
         found += pairs
-    if isinstance(source, Guess):
-        advice.append(
-            "every row is that of its worst law, with the longest half width, the shortest in brackets. "
-            "Coverage, users, budget and the shift by liars are the worst under any of these laws: "
-            f"{', '.join(source.laws())}"
-        )
     if settings["ends"] is None:
         advice.append(f"left out, since no public range of the values is given: {', '.join(PROTOCOLS)}")
     rows = [row for row, _ in found]

@@ -26,6 +26,7 @@ from ldpflow.options import PlanOptions
 from ldpflow.practice.planning.method import (
     TR_LENGTH,
     expected_interval,
+    first_of,
     recommend_method,
     users_with_method,
 )
@@ -35,7 +36,9 @@ from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law,
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.study import Study
 
-EPSILONS = (1e-6, 30.0)  # smallest and largest budget of the search
+EPSILONS = [k / 10.0**digits for digits in range(8, 1, -1) for k in range(100, 1000)]
+EPSILONS += [k / 10.0 for k in range(100, 301)]
+"""Budgets that are searched: numbers of three digits from 1e-6 to 30."""
 
 NEEDED = ("n_needed", "arrival_needed", "epsilon_needed", "n_with_method", "method_needed")
 PER_GROUP = ("n_per_group", "arrival_per_group")
@@ -243,23 +246,15 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
     """Smallest budget for a predicted standard error."""
-    if with_epsilon(row.simulator, EPSILONS[1]) is None:
+    if with_epsilon(row.simulator, EPSILONS[0]) is None:
         return None
 
     def enough(epsilon: float) -> bool:
-        other = with_epsilon(row.simulator, epsilon)
-        law = None if other is None else limit_law(other)
+        law = limit_law(with_epsilon(row.simulator, epsilon))
         return law is not None and math.sqrt(law.variances[row.coordinate] / law.steps(row.n)) <= error
 
-    low, high = EPSILONS
-    if not enough(high) or enough(low):
-        return low if enough(low) else math.inf
-    while high / low > 1 + 1e-6:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    # Rounded up, so that the printed number reaches the target.
-    digits = 2 - math.floor(math.log10(high))
-    return float(math.ceil(high * 10.0**digits) / 10.0**digits)
+    found = first_of(EPSILONS, enough)
+    return math.inf if found is None else found
 
 
 def answers_of(simulator: Simulator[Any, Any]) -> int:
@@ -279,7 +274,7 @@ GOOD = 2.0  # factor of the rule's c up to which steps count as equal to it
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
     found = []
     for row in rows:
-        found += [] if row.case is None else row.source.cautions(row.simulator)
+        found += row.source.cautions(row.simulator.parts()["problem"])
         found += sentences(row)
     return list(dict.fromkeys([*found, *(line for row in rows for line in coarse(row))]))
 

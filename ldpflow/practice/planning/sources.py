@@ -108,7 +108,6 @@ class Source:
 
     judged_by = ""  # law that decides the verdict, in words
     transform: Transform = None  # scale of its laws, steps and starts
-    direction = 1.0  # -1.0 if its laws are those of mirrored values
 
     def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
         """The source on further scales for the bins of histograms on a public range, by name."""
@@ -145,7 +144,7 @@ class Source:
         """Law of a guess that is worst for the method."""
         return None
 
-    def cautions(self, path: Any) -> list[str]:
+    def cautions(self, problem: Quantile) -> list[str]:
         """Warnings about the values."""
         return []
 
@@ -179,11 +178,6 @@ class OwnSteps(Source, ABC):
         (found,) = predict_arrivals([case])
         worst = worst_arrival(self.tried(case), level, self.share)
         return found, worst.verdict, worst
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        """Public range of the values."""
-        return None
 
     def algorithm(self, taus: Sequence[float], n: int) -> LdpSgd:
         """LDP-SGD with steps and start for n users; starts of several quantiles do not decrease."""
@@ -296,7 +290,7 @@ class Pilot(OwnSteps):
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
-        return resampled_laws(forward(self.transform, self.values), self.given.seed)
+        return resampled_laws(forward(self.transform, self.values), self.given.seed, RESAMPLES)
 
     def tried(self, case: Approach) -> list[Approach]:
         return [replace(case, law=replace(case.law, table=table)) for table in self.resampled]
@@ -315,14 +309,14 @@ class Pilot(OwnSteps):
             return "TR3" if arrival.relaxation_times >= 45 and fits(case, "TR3") else None
         return method
 
-    def cautions(self, path: Any) -> list[str]:
-        found = [text for text in (path.problem.caution(),) if text is not None]
+    def cautions(self, problem: Quantile) -> list[str]:
+        found = [text for text in (problem.caution(),) if text is not None]
         for value, share in codes_among(self.read.values):
             found.append(
                 f"{self.name}: {share:.1%} of its values are {value:g}, which looks like a code for no "
                 f"value. missing_value = {value:g} leaves them out"
             )
-        return found + [text for tau in path.problem.levels() for text in self.atom_cautions(tau)]
+        return found + self.atom_cautions(problem.tau)
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
         """Values that many records share, and the distances of their levels from tau.
@@ -394,7 +388,7 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
     return found
 
 
-def resampled_laws(values: Floats, seed: int, count: int = RESAMPLES) -> list[ColumnLaw]:
+def resampled_laws(values: Floats, seed: int, count: int) -> list[ColumnLaw]:
     """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
     x = np.sort(values)
     blocks = np.array_split(x, min(len(x), BLOCKS))
@@ -445,23 +439,13 @@ class Guess(OwnSteps):
 
     lower: float
     upper: float
-    drawn: Law | None = None  # of the values that a comparison simulates, the normal one by default
-    direction: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.upper - self.lower) and self.lower < self.upper):
-            raise InputError("bounds", [self.lower, self.upper], "two finite numbers, the lower first")
-
-    @property
-    def ends(self) -> tuple[float, float] | None:
-        return self.lower, self.upper
 
     @property
     def law(self) -> Law:
         return Law("normal", (self.lower + self.upper) / 2, (self.upper - self.lower) / 8)
 
     def problem(self, tau: float) -> Quantile:
-        return problem_of(self.drawn or self.law, tau)
+        return problem_of(self.law, tau)
 
     def design(self, tau: float, n: int) -> StepDesign:
         """The rule's c for the normal law, and a start that does not depend on it.
@@ -489,7 +473,7 @@ class Guess(OwnSteps):
     def cases(self, case: Approach) -> dict[str, Approach]:
         """The path under every law; in the place of a mirrored law the level and the start are mirrored."""
         theta0 = self.lower + self.upper - case.theta0
-        mirror = replace(case, tau=mirrored(case.tau), theta0=theta0)
+        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
         return {
             name: replace(mirror if upper else case, law=law) for name, (law, upper) in self.laws().items()
         }
@@ -531,10 +515,6 @@ class Guess(OwnSteps):
         return found.method if found.size <= 1.0 else None
 
 
-def mirrored(tau: float) -> float:
-    return round(1.0 - tau, 12)
-
-
 def problem_of(law: Law, tau: float) -> Quantile:
     def settings_of(law: Law) -> dict[str, Any]:
         names = ("location", "scale", "df", "shape")
@@ -556,10 +536,7 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
             raise InputError(name, None, "a number, or several: a pilot says nothing about it")
     if given.pilot is None:
         assert given.bounds is not None
-        if len(given.bounds) != 2:
-            raise InputError("bounds", list(given.bounds), "two numbers")
-        lower, upper = map(float, given.bounds)
-        return Guess(lower, upper)
+        return Guess(*map(float, given.bounds))
     edges = None if given.edges is None else numbers_of(given.edges)
     if edges is not None and (given.transform or len(edges) < 2 or list(edges) != sorted(set(edges))):
         raise InputError("edges", list(edges), "two or more increasing numbers, without `transform`")
