@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from ldpflow.documents import SUM_OF_TEXT
@@ -18,7 +17,7 @@ from ldpflow.errors import InputError
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.faults.study import rewrite, study
-from tests.studies import changed
+from tests.kernels import uncompiled
 
 
 @pytest.fixture(scope="module")
@@ -157,43 +156,37 @@ def test_a_run_whose_data_file_has_moved_is_checked(tmp_path, problem):
     assert any("checksum" in what for what in findings(tmp_path / "run"))
 
 
-def test_a_negative_square_in_a_trajectory_is_found(tmp_path):
-    quadratic = changed(
-        problem={"kind": "quadratic"}, mechanism={"kind": "gaussian", "mu": 1.0}, replicates=4,
-        grid={"n": 300}, trajectory={"first": 1, "points": 2}, method=[{"kind": "BM"}],
-    )  # fmt: skip
-    run_study(Study.from_mapping(quadratic), tmp_path / "run", engine="serial")
-
-    def negate(table, meta):
-        at = table.column_names.index("last_sq")
-        return table.set_column(at, table.schema.field(at), pc.negate(table["last_sq"]))
-
-    for part in (tmp_path / "run" / "trajectories").rglob("*.parquet"):
-        rewrite(part, negate)
-    assert any("last_sq is negative" in what for what in findings(tmp_path / "run"))
-
-
-def resettle(run: Path, **changes: object) -> None:
-    """Put other settings of the problem into every part and study.toml, as a stranger might."""
+def resettle(run: Path, file: str) -> None:
+    """Put another file, without its digest, into every part, as a stranger might."""
 
     def settle(table, meta):
-        problem = meta["path_settings"]["problem"] | changes
-        meta["path_settings"]["problem"] = {k: v for k, v in problem.items() if v}
+        problem = meta["path_settings"]["problem"] | {"file": file}
+        meta["path_settings"]["problem"] = {k: v for k, v in problem.items() if k != "sha256"}
         meta.pop("described", None)
 
     for part in (run / "trajectories").rglob("*.parquet"):
         rewrite(part, settle)
 
 
+@pytest.fixture(scope="module")
+def of_file(tmp_path_factory) -> tuple[Path, Path]:
+    """A data file, and a run of a study that reads it."""
+    folder = tmp_path_factory.mktemp("file")
+    file = records(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        uncompiled.use(patch)
+        run_study(file_study(file, "nonconvex_logistic"), folder / "run", engine="serial")
+    return file, folder / "run"
+
+
 @pytest.mark.parametrize("named", ["/dev/zero", "secret.csv"])
-def test_settings_in_parts_open_no_file(tmp_path, named, capfd):
-    file = records(tmp_path)
-    run = tmp_path / "run"
-    run_study(file_study(file, "nonconvex_logistic"), run, engine="serial")
+def test_settings_in_parts_open_no_file(of_file, tmp_path, named, capfd):
+    file, made = of_file
+    run = shutil.copytree(made, tmp_path / "run")
     secret = tmp_path / "secret.csv"
     secret.write_text("password=hunter2\nnext,line,of,it\n")
     target = named if named.startswith("/") else str(secret)
-    resettle(run, file=target, sha256=None)
+    resettle(run, file=target)
     text = (run / "study.toml").read_text().rpartition(SUM_OF_TEXT)[0]
     RunStore(run).write_study(text.replace(str(file), target))
     found = findings(run)

@@ -1,4 +1,4 @@
-"""Faults of the disk, and replicates that diverge. A trial is a call with a folder."""
+"""Faults of the disk. A trial is a call with a folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-import pyarrow.compute as pc
 import pytest
 
 import ldpflow.engine.run
@@ -77,22 +76,3 @@ def read_only(work: Path, trial: int) -> None:
         remount("rw")
         assert serial(disk / "run") == expected
         whole(disk / "run", expected)
-
-
-def diverging(work: Path, trial: int) -> None:
-    """Steps so large that paths leave the finite numbers: kept, not redrawn, counted both ways."""
-    wild = study(replicates=64, algorithm={"kind": "ldp_sgd", "c": [1.0, [1e307, 1e308][trial % 2]]})
-    expected = serial(work / "run", wild)
-    rows = RunStore(work / "run").replicates.read(damaged="refuse")
-    counts = {row["values"]: row["counts"] for row in rows["status"].value_counts().to_pylist()}
-    assert counts.get("diverged", 0) >= 64, counts
-    summary = RunStore(work / "run").read_summary()
-    assert summary is not None and set(summary["replicates"].to_pylist()) == {64}
-    assert pc.sum(summary["failures"]).as_py() == rows.num_rows - counts["ok"]
-    spoilt = summary.filter(pc.greater(summary["failures"], 0)).to_pylist()
-    for row in spoilt:
-        assert row["coverage_failures_as_misses"] < 1
-        assert row["coverage"] is None or row["coverage"] >= row["coverage_failures_as_misses"]
-    # Taken up in the middle, the same replicates diverge.
-    serial(work / "again", study(replicates=40, algorithm={"kind": "ldp_sgd", "c": [1.0]}))
-    assert serial(work / "again", wild) == expected
