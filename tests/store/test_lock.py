@@ -35,7 +35,7 @@ def test_heartbeat_object(monkeypatch, seconds):
     with RunLock(store, "first"), pytest.raises(InputError, match="first"), RunLock(store):
         pass
     assert store.read("lock") is None
-    # A holder that died without releasing stops beating; its last beat is a later one if a clock was set back.
+    # A holder that died without releasing stops beating. Its last beat lies ahead if a clock was set back.
     dead = RunLock(store, "dead")
     monkeypatch.setattr(dead, "_keep_beating", lambda: None)
     dead.__enter__()
