@@ -5,21 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import Phase, settings
 
-from tests.faults.killed_sweeps import Forks
 from tests.faults.object_store import BUCKET, bucket
-from tests.faults.run_machine import PROFILE, explore, machine, tables
+from tests.faults.run_machine import PROFILE, explore, machine
 
 
 def run(place: str, examples: int) -> None:
-    forks = Forks(tables())
     # Shorter than those of the exploration: a step of a long example takes more time than one of a short one.
-    fixed = settings(
-        PROFILE, max_examples=examples, derandomize=True, phases=[Phase.generate], stateful_step_count=6
-    )
-    try:
-        explore(machine(place, forks), settings=fixed)
-    finally:
-        forks.close()
+    fixed = {"max_examples": examples, "derandomize": True, "stateful_step_count": 6}
+    explore(machine(place), settings=settings(PROFILE, phases=[Phase.generate], **fixed))
 
 
 def test_on_disk(tmp_path):
