@@ -167,6 +167,21 @@ def test_a_sweep_that_stops_before_its_target_does_not_say_that_all_is_done(tmp_
     assert [session["precision"] for session in open_run(tmp_path / "run").provenance] == [asdict(PRECISION)]
 
 
+def test_the_engine_is_chosen_by_what_the_run_lacks(tmp_path, monkeypatch):
+    work = []
+
+    def note(seconds, cores, python_seconds):
+        work.append(seconds)
+        return "serial", ""
+
+    monkeypatch.setattr("ldpflow.engine.run.choose_engine", note)
+    run_study(STUDY.replace({"replicates": 296}), tmp_path / "run", engine="serial")
+    for run in ("run", "new"):
+        run_study(STUDY, tmp_path / run, **asdict(PRECISION), should_stop=lambda: "at once")
+    # .9 (1 - .9)/.017^2 = 312 replicates are expected to do. The first run has 296; its next point is 328.
+    assert work[0] < 0.2 * work[1]
+
+
 @pytest.mark.thorough
 def test_counts_follow_from_the_rows_alone(tmp_path):
     """Straight, interrupted after every batch, and after a smaller run: the same rows."""
