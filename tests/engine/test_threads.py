@@ -55,17 +55,6 @@ def test_python_takes_turns_and_kernels_do_not():
     assert max(most) == 1 and len(most) == 6 and not kernels.broken
 
 
-def test_a_kernel_outside_of_a_turn_just_runs():
-    seen = []
-    run_kernel(seen.append, 1)
-    with turn():
-        with pytest.raises(ZeroDivisionError):
-            run_kernel(lambda: 1 / 0)
-        run_kernel(seen.append, 2)
-    with turn():  # it was given back
-        assert seen == [1, 2]
-
-
 def test_other_threads_have_their_turn_while_losses_of_trajectories_are_computed(monkeypatch):
     held = []
 

@@ -10,10 +10,10 @@ explores at random for that long and prints the number of examples and steps.
 
 from __future__ import annotations
 
-import argparse
 import random
 import shutil
 import signal
+import sys
 import tempfile
 import time
 import warnings
@@ -328,17 +328,13 @@ PROFILE = settings(
 )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("seconds", type=float)
-    parser.add_argument("--s3", action="store_true", help="on an object store in this process")
-    arguments = parser.parse_args()
+def main(seconds: str, place: str = "") -> None:
     from tests.faults.object_store import BUCKET, bucket
 
-    end = time.monotonic() + arguments.seconds
+    end = time.monotonic() + float(seconds)
     few = settings(PROFILE, max_examples=50, database=None, phases=[Phase.generate])
-    with tempfile.TemporaryDirectory() as folder, bucket() if arguments.s3 else nullcontext():
-        kind = machine(f"s3://{BUCKET}" if arguments.s3 else folder)
+    with tempfile.TemporaryDirectory() as folder, bucket() if place else nullcontext():
+        kind = machine(f"s3://{BUCKET}" if place == "--s3" else folder)
         while time.monotonic() < end:
             number = random.randrange(2**32)
             print(f"seed {number}, {dict(counts)}", flush=True)
@@ -347,4 +343,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
