@@ -127,7 +127,6 @@ class SweepOptions:
         ("a whole number from 0 to 1000", lambda x: 0 <= x <= 1000),
         3,
     )
-    verbose: bool = option("Show Ray's own log.", FLAG, False)
 
     def __post_init__(self) -> None:
         for declared in fields(self):

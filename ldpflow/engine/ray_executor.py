@@ -210,12 +210,10 @@ def connect(options: SweepOptions) -> ClusterWatch:
     """
     address = options.address
     arguments = local_arguments(options) if address is None else cluster_arguments(address)
-    if not options.verbose:
-        arguments["logging_level"] = "ERROR"
     before = signal.getsignal(signal.SIGTERM)
     watch = ClusterWatch(own=address is None)
     try:
-        ray.init(log_to_driver=options.verbose, **arguments)
+        ray.init(log_to_driver=False, logging_level="ERROR", **arguments)
         watch.join_node()
     except BaseException as error:
         watch.close()
