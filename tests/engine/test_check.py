@@ -18,6 +18,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.faults.study import rewrite, study
 from tests.kernels import uncompiled
+from tests.studies import changed
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +91,7 @@ def test_a_consistent_forgery_is_found_by_computing_again(run):
         ("bias_effect", 1 + 1e-13, False),  # the normal distribution function of another processor
         ("bias_effect", 1 + 1e-6, True),
         ("coverage_together_mcse", 1 + 1e-13, False),
-        ("coverage_together_mcse", 1 + 1e-6, True),
         ("length_mean", 1 + 1e-13, True),
-        ("empirical_se", 1 + 1e-13, True),
     ],
 )
 def test_a_summary_of_another_machine_agrees_where_a_library_computed_it(run, name, factor, found):
@@ -116,44 +115,38 @@ def test_a_first_line_of_a_study_with_another_hash_is_found(run):
     assert len(found) == 3 and all("another study" in what for what in found[1:])
 
 
-def records(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def of_file(tmp_path_factory) -> tuple[Path, Path]:
+    """A data file, and a run of a study that reads it."""
+    folder = tmp_path_factory.mktemp("file")
     file = folder / "records.csv"
     rng = np.random.default_rng(1)
     rows = (f"{i % 2},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.normal(size=(300, 2))))
     file.write_text("y,a,b\n" + "\n".join(rows) + "\n")
-    return file
-
-
-def file_study(file: Path, problem: str) -> Study:
-    own = {"kind": problem, "file": str(file), "target": "y"}
-    algorithm = (
-        {"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 20}
-        if problem == "nonconvex_logistic"
-        else {"kind": "ols"}
-    )
-    return Study.from_mapping(
-        {
-            "name": "own", "replicates": 4, "problem": own, "algorithm": algorithm,
-            "grid": {"n": [300]}, "trajectory": {"first": 1, "points": 2},
-        }
+    own = changed(
+        replicates=4, problem={"kind": "nonconvex_logistic", "file": str(file), "target": "y"}, mechanism=...,
+        algorithm={"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 20}, grid={"n": [300]}, method=...,
+        trajectory={"first": 1, "points": 2},
     )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        uncompiled.use(patch)
+        run_study(Study.from_mapping(own), folder / "run", engine="serial")
+    return file, folder / "run"
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("problem", ["nonconvex_logistic", "least_squares"])
-def test_a_run_whose_data_file_has_moved_is_checked(tmp_path, problem):
-    file = records(tmp_path)
-    run_study(file_study(file, problem), tmp_path / "run", engine="serial")
-    assert findings(tmp_path / "run") == []
-    file.rename(tmp_path / "elsewhere.csv")
-    part = min((tmp_path / "run" / "trajectories").rglob("*.parquet"))
-    assert findings(tmp_path / "run") == []
+def test_a_run_whose_data_file_has_moved_is_checked(of_file, tmp_path):
+    file, made = of_file
+    run = shutil.copytree(made, tmp_path / "run")
+    moved = file.rename(tmp_path / "elsewhere.csv")
+    assert findings(run) == []
     with pytest.warns(UserWarning, match="does not open"):
-        check_run(str(tmp_path / "run"))
+        check_run(str(run))
+    part = min((run / "trajectories").rglob("*.parquet"))
     data = bytearray(part.read_bytes())
     data[100] ^= 1
     part.write_bytes(bytes(data))
-    assert any("checksum" in what for what in findings(tmp_path / "run"))
+    assert any("checksum" in what for what in findings(run))
+    moved.rename(file)
 
 
 def resettle(run: Path, file: str) -> None:
@@ -166,17 +159,6 @@ def resettle(run: Path, file: str) -> None:
 
     for part in (run / "trajectories").rglob("*.parquet"):
         rewrite(part, settle)
-
-
-@pytest.fixture(scope="module")
-def of_file(tmp_path_factory) -> tuple[Path, Path]:
-    """A data file, and a run of a study that reads it."""
-    folder = tmp_path_factory.mktemp("file")
-    file = records(folder)
-    with pytest.MonkeyPatch.context() as patch:
-        uncompiled.use(patch)
-        run_study(file_study(file, "nonconvex_logistic"), folder / "run", engine="serial")
-    return file, folder / "run"
 
 
 @pytest.mark.parametrize("named", ["/dev/zero", "secret.csv"])
