@@ -213,7 +213,7 @@ def connect(options: SweepOptions) -> ClusterWatch:
     before = signal.getsignal(signal.SIGTERM)
     watch = ClusterWatch(own=address is None)
     try:
-        ray.init(log_to_driver=False, logging_level="ERROR", **arguments)
+        ray.init(log_to_driver=False, **arguments | {"logging_level": "ERROR"})
         watch.join_node()
     except BaseException as error:
         watch.close()
