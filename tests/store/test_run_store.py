@@ -136,17 +136,16 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
 
 def test_a_read_only_place_is_bad_input(store, monkeypatch):
     monkeypatch.setattr(os, "replace", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
-    with pytest.raises(InputError, match="Read-only") as caught:
+    with pytest.raises(InputError, match="^out: .*Read-only"):
         store.publish("study.toml", b"x")
-    assert caught.value.field == "out"
 
 
-def test_unusable_roots_are_bad_input(tmp_path):
-    (tmp_path / "file").write_text("")
-    for root in (tmp_path / "file", "ftp2://somewhere/run", "s3://", "gs://", "", " ", "a\0b"):
-        with pytest.raises(InputError) as caught:
-            RunStore(root)
-        assert caught.value.field == "out"
+@pytest.mark.parametrize("root", ["file", "ftp2://somewhere/run", "s3://", "gs://", "", " ", "a\0b"])
+def test_unusable_roots_are_bad_input(tmp_path, monkeypatch, root):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    with pytest.raises(InputError, match="^out: "):
+        RunStore(root)
 
 
 @pytest.mark.parametrize("root", ["mock:///bucket/run", "mock:///bucket/run/"])
