@@ -282,8 +282,7 @@ def run_study(
         session = begin_session(store, study, precision)
 
         on_phase = on_phase or ignore
-        growth = 1.0 if precision is None else precision.expected(study.level) / precision.min_replicates
-        start = partial(executor_for, store, options, on_engine or ignore, on_phase, growth)
+        start = partial(executor_for, store, study, options, precision, on_engine or ignore, on_phase)
         run = partial(drive, started=started, listener=on_event, should_stop=should_stop, on_phase=on_phase)
         tally = fill(rounds_of(store, study, precision, on_plan or ignore), start, run)
         on_phase("summarising the rows")
@@ -295,7 +294,15 @@ def run_study(
                 warn(f"{store.full(part.name)} is computed again: {part.reason}")
             tally = fill(rounds_of(store, study, precision, ignore), start, run)
             summary, followed, _ = write_summaries(store)
-        end_session(session, tally, options.engine)
+        session.end(
+            {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
+            engine=options.engine,
+            kernel_cpu_seconds=round(sum(seconds for seconds, _ in tally.by_path.values()), 3),
+            batch_cpu_seconds=round(tally.batch_seconds, 3),
+            interrupted=tally.stopped is not None,
+            stopped=tally.stopped,
+            failed_batches=len(tally.failed),
+        )
     found = count_finished(study, summary, followed, options.until_precise)
     if tally.lost is not None:
         done = f"{progress_text(found)} are stored and summarised in {store.root}"
@@ -327,16 +334,9 @@ def begin_session(store: RunStore, study: Study, precision: Precision | None) ->
     return session
 
 
-def end_session(session: Session, tally: Tally, engine: str) -> None:
-    session.end(
-        {key: 1e9 * seconds / steps for key, (seconds, steps) in tally.by_path.items()},
-        engine=engine,
-        kernel_cpu_seconds=round(sum(seconds for seconds, _ in tally.by_path.values()), 3),
-        batch_cpu_seconds=round(tally.batch_seconds, 3),
-        interrupted=tally.stopped is not None,
-        stopped=tally.stopped,
-        failed_batches=len(tally.failed),
-    )
+def missing_batches(store: RunStore, study: Study, replicates: int) -> list[Batch]:
+    """Rows and trajectories that the run lacks for so many replicates of every path."""
+    return [gap for plan in study.plans() for gap in gaps(store, plan, study.seed, replicates)]
 
 
 def rounds_of(
@@ -346,7 +346,7 @@ def rounds_of(
     if precision is not None:
         yield from rounds(store, study, precision)
         return
-    missing = [gap for plan in study.plans() for gap in gaps(store, plan, study.seed, study.replicates)]
+    missing = missing_batches(store, study, study.replicates)
     whole = sum(
         plan.simulator.dimension * sum(study.replicates // cell.runs for cell in plan.cells)
         + study.replicates * len(plan.checkpoints)
@@ -394,22 +394,26 @@ def failure_text(store: RunStore, outcome: Outcome) -> str:
 
 def executor_for(
     store: RunStore,
+    study: Study,
     options: SweepOptions,
+    precision: Precision | None,
     on_engine: Callable[[str], None],
     on_phase: Phase,
-    growth: float,
     missing: list[Batch],
 ) -> ThreadExecutor | RayExecutor:
     """The executor that a user asked for, or the one that suits the expected CPU time.
 
-    ``growth``: expected replicates, divided by those of the first round. A run that goes on may need less.
+    ``missing`` is what the first round computes.
     """
     engine, address = options.engine, options.address
     cores = cores_of(engine, options.num_cpus)
     if engine == "auto" and address is not None:
         engine = "ray"
     elif engine == "auto":
-        engine, why = choose_engine(growth * seconds_of(missing), cores, growth * python_seconds_of(missing))
+        if precision is not None:
+            expected = missing_batches(store, study, precision.expected(study.level))
+            missing = max(missing, expected, key=seconds_of)
+        engine, why = choose_engine(seconds_of(missing), cores, python_seconds_of(missing))
         on_engine(why)
     if engine != "ray":
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:

@@ -104,16 +104,12 @@ class PathRequest(Request):
     @property
     def marked(self) -> tuple[int, ...]:
         """Times at which running sums are recorded."""
-        return self.recorded[1]
+        return find_recorded_times(self)[1]
 
     @property
     def times(self) -> tuple[int, ...]:
         """Times at which prefix sums and iterates are recorded, including marked ones."""
-        return self.recorded[0]
-
-    @cached_property
-    def recorded(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        return find_recorded_times(self)
+        return find_recorded_times(self)[0]
 
 
 @lru_cache(maxsize=8)  # every batch of a path needs equal times

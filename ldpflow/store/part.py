@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from ldpflow.documents import parse_json
 from ldpflow.errors import InputError
+from ldpflow.settings import canonical_json
 from ldpflow.store.files import LARGEST
 from ldpflow.store.schema import Kind, cell_columns, cell_id, conform, declared_columns
 
@@ -228,7 +229,7 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
         **({"runs": runs} if any(count > 1 for count in runs) else {}),
         **rows.kind.footer_of(rows.first, rows.last, rows.cells, rows.rows_per_cell),
     }
-    table = rows.table.replace_schema_metadata({METADATA_KEY: rows.kind.text(footer)})
+    table = rows.table.replace_schema_metadata({METADATA_KEY: canonical_json(footer)})
     return encode(table, rows.kind.compression_level)
 
 

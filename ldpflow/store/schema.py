@@ -284,9 +284,6 @@ class Kind:
         """Cells of a footer, and their rows per cell and replicate."""
         return meta["cells"], int(meta["coordinates"])
 
-    def text(self, footer: dict[str, Any]) -> str:
-        return canonical_json(footer)
-
 
 class TrajectoryRows(Kind):
     """One row per replicate and checkpoint. A cell is a list of checkpoints, in users or in steps.
@@ -320,9 +317,6 @@ class TrajectoryRows(Kind):
 
     def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
         return [{"checkpoints": meta["checkpoints"]}], len(meta["checkpoints"])
-
-    def text(self, footer: dict[str, Any]) -> str:
-        return json.dumps(footer, sort_keys=True)
 
 
 REPLICATE_ROWS = Kind()

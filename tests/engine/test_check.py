@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from ldpflow.documents import SUM_OF_TEXT
@@ -18,6 +17,7 @@ from ldpflow.errors import InputError
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests.faults.study import rewrite, study
+from tests.kernels import uncompiled
 from tests.studies import changed
 
 
@@ -91,9 +91,7 @@ def test_a_consistent_forgery_is_found_by_computing_again(run):
         ("bias_effect", 1 + 1e-13, False),  # the normal distribution function of another processor
         ("bias_effect", 1 + 1e-6, True),
         ("coverage_together_mcse", 1 + 1e-13, False),
-        ("coverage_together_mcse", 1 + 1e-6, True),
         ("length_mean", 1 + 1e-13, True),
-        ("empirical_se", 1 + 1e-13, True),
     ],
 )
 def test_a_summary_of_another_machine_agrees_where_a_library_computed_it(run, name, factor, found):
@@ -117,68 +115,46 @@ def test_a_first_line_of_a_study_with_another_hash_is_found(run):
     assert len(found) == 3 and all("another study" in what for what in found[1:])
 
 
-def records(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def of_file(tmp_path_factory) -> tuple[Path, Path]:
+    """A data file, and a run of a study that reads it."""
+    folder = tmp_path_factory.mktemp("file")
     file = folder / "records.csv"
     rng = np.random.default_rng(1)
     rows = (f"{i % 2},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.normal(size=(300, 2))))
     file.write_text("y,a,b\n" + "\n".join(rows) + "\n")
-    return file
-
-
-def file_study(file: Path, problem: str) -> Study:
-    own = {"kind": problem, "file": str(file), "target": "y"}
-    algorithm = (
-        {"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 20}
-        if problem == "nonconvex_logistic"
-        else {"kind": "ols"}
-    )
-    return Study.from_mapping(
-        {
-            "name": "own", "replicates": 4, "problem": own, "algorithm": algorithm,
-            "grid": {"n": [300]}, "trajectory": {"first": 1, "points": 2},
-        }
+    own = changed(
+        replicates=4, problem={"kind": "nonconvex_logistic", "file": str(file), "target": "y"}, mechanism=...,
+        algorithm={"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 20}, grid={"n": [300]}, method=...,
+        trajectory={"first": 1, "points": 2},
     )  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        uncompiled.use(patch)
+        run_study(Study.from_mapping(own), folder / "run", engine="serial")
+    return file, folder / "run"
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("problem", ["nonconvex_logistic", "least_squares"])
-def test_a_run_whose_data_file_has_moved_is_checked(tmp_path, problem):
-    file = records(tmp_path)
-    run_study(file_study(file, problem), tmp_path / "run", engine="serial")
-    assert findings(tmp_path / "run") == []
-    file.rename(tmp_path / "elsewhere.csv")
-    part = min((tmp_path / "run" / "trajectories").rglob("*.parquet"))
-    assert findings(tmp_path / "run") == []
+def test_a_run_whose_data_file_has_moved_is_checked(of_file, tmp_path):
+    file, made = of_file
+    run = shutil.copytree(made, tmp_path / "run")
+    moved = file.rename(tmp_path / "elsewhere.csv")
+    assert findings(run) == []
     with pytest.warns(UserWarning, match="does not open"):
-        check_run(str(tmp_path / "run"))
+        check_run(str(run))
+    part = min((run / "trajectories").rglob("*.parquet"))
     data = bytearray(part.read_bytes())
     data[100] ^= 1
     part.write_bytes(bytes(data))
-    assert any("checksum" in what for what in findings(tmp_path / "run"))
+    assert any("checksum" in what for what in findings(run))
+    moved.rename(file)
 
 
-def test_a_negative_square_in_a_trajectory_is_found(tmp_path):
-    quadratic = changed(
-        problem={"kind": "quadratic"}, mechanism={"kind": "gaussian", "mu": 1.0}, replicates=4,
-        grid={"n": 300}, trajectory={"first": 1, "points": 2}, method=[{"kind": "BM"}],
-    )  # fmt: skip
-    run_study(Study.from_mapping(quadratic), tmp_path / "run", engine="serial")
-
-    def negate(table, meta):
-        at = table.column_names.index("last_sq")
-        return table.set_column(at, table.schema.field(at), pc.negate(table["last_sq"]))
-
-    for part in (tmp_path / "run" / "trajectories").rglob("*.parquet"):
-        rewrite(part, negate)
-    assert any("last_sq is negative" in what for what in findings(tmp_path / "run"))
-
-
-def resettle(run: Path, **changes: object) -> None:
-    """Put other settings of the problem into every part and study.toml, as a stranger might."""
+def resettle(run: Path, file: str) -> None:
+    """Put another file, without its digest, into every part, as a stranger might."""
 
     def settle(table, meta):
-        problem = meta["path_settings"]["problem"] | changes
-        meta["path_settings"]["problem"] = {k: v for k, v in problem.items() if v}
+        problem = meta["path_settings"]["problem"] | {"file": file}
+        meta["path_settings"]["problem"] = {k: v for k, v in problem.items() if k != "sha256"}
         meta.pop("described", None)
 
     for part in (run / "trajectories").rglob("*.parquet"):
@@ -186,14 +162,13 @@ def resettle(run: Path, **changes: object) -> None:
 
 
 @pytest.mark.parametrize("named", ["/dev/zero", "secret.csv"])
-def test_settings_in_parts_open_no_file(tmp_path, named, capfd):
-    file = records(tmp_path)
-    run = tmp_path / "run"
-    run_study(file_study(file, "nonconvex_logistic"), run, engine="serial")
+def test_settings_in_parts_open_no_file(of_file, tmp_path, named, capfd):
+    file, made = of_file
+    run = shutil.copytree(made, tmp_path / "run")
     secret = tmp_path / "secret.csv"
     secret.write_text("password=hunter2\nnext,line,of,it\n")
     target = named if named.startswith("/") else str(secret)
-    resettle(run, file=target, sha256=None)
+    resettle(run, file=target)
     text = (run / "study.toml").read_text().rpartition(SUM_OF_TEXT)[0]
     RunStore(run).write_study(text.replace(str(file), target))
     found = findings(run)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
+from ldpflow.simulators.one_pass import OnePass
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell
 from ldpflow.study import Study
 from ldpflow.study.plugins import load_plugin
 from tests.faults.study import MAPPING
@@ -73,29 +78,19 @@ def test_a_component_that_cannot_be_pickled_is_one_message(tmp_path, ray_session
         run_study(Study.from_mapping(STUDY), tmp_path / "run", engine="ray")
 
 
-SUBCLASS = """
-from typing import Literal
-import ldpflow as lf
-
-@lf.register
 class Shifted(lf.Quantile):
+    """Lacks ``taus``, which the bundled gradient reads."""
+
     kind: Literal["shifted"] = "shifted"
 
     def kernel_parameters(self):
         return {"tau": self.tau, "location": self.location, "scale": self.scale}
-"""
 
 
-def test_a_subclass_with_kernel_parameters_of_its_own_learns_what_they_lack(tmp_path):
-    """The bundled gradient reads ``taus``."""
-    file = tmp_path / "shifted.py"
-    file.write_text(SUBCLASS)
-    load_plugin(str(file))
-    mechanism = {"kind": "laplace", "epsilon": 1}
-    own = {"problem": {"kind": "shifted"}, "mechanism": mechanism, "method": [{"kind": "BM"}]}
-    study = Study.from_mapping(STUDY | own)
-    (failed,) = run_study(study, tmp_path / "run", engine="serial").failed_batches
-    assert "problem.taus" in failed and "kernel_parameters() has to return it" in failed
+def test_a_subclass_with_kernel_parameters_of_its_own_learns_what_they_lack():
+    path = OnePass(Shifted(), lf.Laplace(epsilon=1.0), lf.LdpSgd())
+    with pytest.raises(NameError, match=r"problem\.taus.*kernel_parameters\(\) has to return it"):
+        simulate(Batch(path, 1, 0, 8, (Cell(200, lf.BatchMeans(), 0.9),)))
 
 
 @pytest.mark.parametrize(

@@ -14,19 +14,15 @@ from mpmath import mp, mpf
 
 from ldpflow.components.problems.logistic_regression import LogisticRegression
 from ldpflow.engine import loop
-from ldpflow.engine.prediction import (
-    RAY_FROM_SECONDS,
-    RAY_SECONDS,
-    busy_machine,
-    choose_engine,
-)
+from ldpflow.engine.prediction import RAY_FROM_SECONDS, RAY_SECONDS, busy_machine, choose_engine
 from ldpflow.engine.run import run_study
-from ldpflow.errors import InputError
+from ldpflow.errors import InputError, SweepInterrupted
 from ldpflow.numerics import constants
 from ldpflow.options import SweepOptions
 from ldpflow.simulators import trajectories
 from ldpflow.simulators.rows import TURN, run_kernel, turn
 from ldpflow.study import Study
+from ldpflow.sweeps import run_sweep
 from tests.engine.test_same_bits import ROOT, STUDY
 from tests.faults.study import study
 
@@ -57,17 +53,6 @@ def test_python_takes_turns_and_kernels_do_not():
 
     in_threads(work, 3)
     assert max(most) == 1 and len(most) == 6 and not kernels.broken
-
-
-def test_a_kernel_outside_of_a_turn_just_runs():
-    seen = []
-    run_kernel(seen.append, 1)
-    with turn():
-        with pytest.raises(ZeroDivisionError):
-            run_kernel(lambda: 1 / 0)
-        run_kernel(seen.append, 2)
-    with turn():  # it was given back
-        assert seen == [1, 2]
 
 
 def test_other_threads_have_their_turn_while_losses_of_trajectories_are_computed(monkeypatch):
@@ -110,7 +95,6 @@ def test_memory_cannot_be_limited_where_it_cannot_be_measured(monkeypatch, tmp_p
 @pytest.mark.parametrize(
     ("seconds", "cores", "python_seconds", "engine"),
     [
-        (RAY_FROM_SECONDS * 0.9, 1, 0.0, "threads"),
         (RAY_FROM_SECONDS * 1.1, 1, 0.0, "ray"),
         (RAY_FROM_SECONDS * 1.1, 2, 0.0, "threads"),
         (160.0, 16, RAY_SECONDS, "threads"),
@@ -144,9 +128,8 @@ def test_a_small_study_starts_no_ray_and_a_large_one_does(tmp_path, monkeypatch)
 
 
 def test_an_address_is_for_ray():
-    for engine in ("serial", "threads"):
-        with pytest.raises(InputError, match=f"nothing where `engine` is {engine}"):
-            SweepOptions(engine=engine, address="auto")
+    with pytest.raises(InputError, match="nothing where `engine` is serial"):
+        SweepOptions(engine="serial", address="auto")
 
 
 def test_many_threads_need_addresses(tmp_path, monkeypatch):
@@ -203,6 +186,7 @@ time.sleep(float(sys.argv[2]))
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tries", [1, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_sweep_in_a_daemon_thread_does_not_abort_the_interpreter(tmp_path, tries):
     for attempt in range(tries):
@@ -213,17 +197,23 @@ def test_a_sweep_in_a_daemon_thread_does_not_abort_the_interpreter(tmp_path, tri
         assert "terminate" not in done.stderr and "Fatal" not in done.stderr, done.stderr
 
 
-def test_no_thread_of_ours_is_a_daemon_in_a_daemon_thread(tmp_path):
-    seen = []
+def test_a_sweep_in_a_daemon_thread_stops_with_the_main_thread_and_starts_no_daemon(tmp_path, monkeypatch):
+    main, started, outcomes, start = threading.Thread(), [], [], threading.Thread.start
+    start(main)
+    main.join()
+    monkeypatch.setattr(threading, "main_thread", lambda: main)
+    monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self)))
 
-    def note(event):
-        seen.extend(thread for thread in threading.enumerate() if thread.name == "batches")
+    def work():
+        with pytest.raises(SweepInterrupted) as stopped:
+            run_sweep(study(replicates=32), tmp_path / "run", SweepOptions("threads", num_cpus=2))
+        outcomes.append(stopped.value.result.stopped)
 
-    options = {"engine": "threads", "num_cpus": 2, "on_event": note}
-    caller = threading.Thread(
-        target=run_study, args=(study(replicates=32), tmp_path / "run"), kwargs=options, daemon=True
-    )
-    caller.start()
+    caller = threading.Thread(target=work, daemon=True)
+    start(caller)
     caller.join()
-    assert seen and not any(thread.daemon for thread in seen)
-    assert not any(thread.is_alive() for thread in seen)
+    assert outcomes == ["the main thread has ended"]
+    assert {"batches", "end of a sweep"} <= {thread.name for thread in started}
+    for thread in started:
+        thread.join()
+    assert not any(thread.daemon for thread in started)

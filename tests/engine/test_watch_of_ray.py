@@ -27,15 +27,9 @@ def clock(monkeypatch):
 
 @pytest.fixture
 def watching(monkeypatch):
-    """A watch that looks only when a test does."""
+    """Makes a watch that looks only when a test does."""
     monkeypatch.setattr(ClusterWatch, "run", lambda self: None)
-
-    def made(own=False, raylet="", gcs=""):
-        watch = ClusterWatch(own)
-        watch.raylet, watch.gcs = raylet, gcs
-        return watch
-
-    return made
+    return ClusterWatch
 
 
 @pytest.fixture
@@ -105,31 +99,29 @@ def listening(address, family=socket.AF_INET):
 
 
 @pytest.fixture
-def joined(tmp_path):
+def joined(tmp_path, watching):
     """A node of a cluster that others have started: sockets alone."""
     raylet = listening(str(tmp_path / "raylet"), socket.AF_UNIX)
     gcs = listening(("127.0.0.1", 0))
-    yield {"raylet": str(tmp_path / "raylet"), "gcs": f"127.0.0.1:{gcs.getsockname()[1]}"}, raylet, gcs
+    watch = watching(own=False)
+    watch.raylet, watch.gcs = str(tmp_path / "raylet"), f"127.0.0.1:{gcs.getsockname()[1]}"
+    assert watch.look() is None
+    yield watch, raylet, gcs
     raylet.close()
     gcs.close()
 
 
-@pytest.mark.parametrize("own", [True, False])
-def test_processes_of_a_ray_that_was_joined(watching, joined, own):
-    node, raylet, gcs = joined
-    watch = watching(own, **node)
-    assert watch.look() is None
+def test_processes_of_a_ray_that_was_joined(joined):
+    watch, raylet, gcs = joined
     raylet.close()
     assert watch.look() == "Ray's raylet on this machine has died"
-    if own:  # its GCS does not come back
-        watch.raylet = ""
-        gcs.close()
-        assert "gcs_server" in watch.look()
+    watch.raylet, watch.own = "", True  # a Ray of one's own, whose GCS does not come back
+    gcs.close()
+    assert "gcs_server" in watch.look()
 
 
-def test_the_gcs_of_a_joined_cluster_may_come_back(clock, watching, joined):
-    node, _, gcs = joined
-    watch = watching(**node)
+def test_the_gcs_of_a_joined_cluster_may_come_back(clock, joined):
+    watch, _, gcs = joined
     port = gcs.getsockname()[1]
     gcs.close()
     assert watch.look() is None and watch.silent, "calls to Ray would wait"

@@ -143,19 +143,17 @@ def disturbed(work: Path, proxy: Proxy, trial: int) -> None:
     """Connections refused, slow, or cut in the middle of a put: tried again, nothing is lost."""
     what = ("refused", "slow", "cut")[trial % 3]
     run = f"s3://{BUCKET}/{what}-{trial}/run"
-    expected = serial(work / "expected")
     setattr(proxy, what, 3)
     before = proxy.spoilt
     with small_parts():
-        assert serial(run) == expected
+        serial(run)
     assert proxy.spoilt > before
-    whole(run, expected)
+    whole(run)
 
 
 def killed_in_put(work: Path, proxy: Proxy, trial: int) -> None:
     """The sweep is killed (SIGKILL) while a part goes to the store: half a part is none; it goes on."""
     run = f"s3://{BUCKET}/killed-{trial}/run"
-    expected = serial(work / "expected")
     command = [sys.executable, "-m", "tests.faults.object_store", run]
     child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     before = proxy.puts
@@ -172,18 +170,17 @@ def killed_in_put(work: Path, proxy: Proxy, trial: int) -> None:
         proxy.in_put = None
         child.kill()
     assert child.returncode == -signal.SIGKILL, said
-    stored = RunStore(run).replicates.scan(damaged="refuse")
-    assert len(stored) <= trial % 4, "what was cut in its middle is not there"
+    parts = RunStore(run).replicates.scan(damaged="refuse")
+    assert len(parts) <= trial % 4, "what was cut in its middle is not there"
     with small_parts(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the lock of a dead process is taken over
-        assert serial(run) == expected
-    whole(run, expected)
+        serial(run)
+    whole(run)
 
 
 def down(work: Path, proxy: Proxy, trial: int) -> None:
     """The server is gone for longer than anybody waits: a clear error; back, it goes on."""
     run = f"s3://{BUCKET}/down-{trial}/run"
-    expected = serial(work / "expected")
 
     def gone(event: Progress) -> None:
         if event.done_batches == 1 + trial % 4:
@@ -197,8 +194,8 @@ def down(work: Path, proxy: Proxy, trial: int) -> None:
             warnings.simplefilter("ignore")
             # The lock's heartbeat could not be taken away either; this process is not dead.
             RunStore(run).filesystem.delete_file(RunStore(run).full("lock"))
-            assert serial(run) == expected
-    whole(run, expected)
+            serial(run)
+    whole(run)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
 from ldpflow.simulators.rows import Batch, BatchResult
 from ldpflow.study import Study
-from tests.faults.study import serial, study, whole
+from tests.faults.study import study, whole
 
 CRASH, RAISE, DAWDLE = "crash", "raise", "dawdle"
 
@@ -90,17 +90,15 @@ def worker_killed(work: Path, trial: int) -> None:
     # A worker takes seconds to start: one in the first trial, up to four in others.
     count = chance.randint(1, 2) if trial else 1
     chosen = chance.sample(places(study()), 1 + bool(trial))
-    expected = serial(work / "expected")
     with counted(work, dict.fromkeys(chosen, (CRASH, count))) as tasks:
         result = on_ray(work / "run")
     assert not result.failed_batches
-    whole(work / "run", expected)
+    whole(work / "run")
     assert tasks.invocations() == {name: 1 + count * (name in chosen) for name in places(study())}
 
 
 def raising(work: Path, trial: int) -> None:
     """A batch raises, or kills its worker, every time: reported, the rest is there, then resumed."""
-    expected = serial(work / "expected")
     chosen = places(study())[trial % 6]
     what = CRASH if trial % 2 else RAISE
     with counted(work, {chosen: (what, 10)}) as tasks:
@@ -116,12 +114,11 @@ def raising(work: Path, trial: int) -> None:
     computed, stored = replay(work / "run", key, int(first), int(first) + 31)
     assert computed.num_rows > 0 and stored.num_rows == 0
     assert not on_ray(work / "run").failed_batches
-    whole(work / "run", expected)
+    whole(work / "run")
 
 
 def stopped(work: Path, trial: int) -> None:
     """Told to stop while a batch takes long: done within 10 s, what finished is kept."""
-    expected = serial(work / "expected")
     chosen = places(study())[trial % 6]
     done: list[object] = []
     stop = {"on_event": done.append, "should_stop": lambda: "asked" if len(done) >= 2 else None}
@@ -130,4 +127,4 @@ def stopped(work: Path, trial: int) -> None:
     assert result.stopped == "asked" and not result.failed_batches
     assert result.finished_replicates < 96
     assert on_ray(work / "run").stopped is None
-    whole(work / "run", expected)
+    whole(work / "run")

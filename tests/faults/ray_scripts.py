@@ -15,8 +15,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 
 from ldpflow.engine import ray_executor
@@ -41,7 +40,6 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
     """Kill the driver with SIGKILL some time after its first part, resume each time."""
     chance = random.Random(seed)
     done = 0
-    expected = serial(work / "expected")
     for number in itertools.count():
         run = work / f"run-{number}"
         for _ in range(3):
@@ -64,7 +62,7 @@ def driver_killed(work: Path, kills: int, seed: int) -> int:
         serial(run)
         time.sleep(2.0)
         serial(run)
-        whole(run, expected)
+        whole(run)
         if done >= kills:
             return done
 
@@ -74,7 +72,6 @@ def node_lost(work: Path) -> str:
     import ray
     from ray.cluster_utils import Cluster
 
-    expected = serial(work / "expected")
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     doomed = cluster.add_node(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
@@ -98,7 +95,7 @@ def node_lost(work: Path) -> str:
             result = on_ray(work / "run", should_stop=lose)
         assert lost, "no batch came to that node"
         assert not result.failed_batches, result.failed_batches
-        whole(work / "run", expected)
+        whole(work / "run")
         started = tasks.invocations()
         assert len(started) == 3 * len(study().plans())
         assert sum(started.values()) > len(started), "no batch was lost with the node"
@@ -108,79 +105,57 @@ def node_lost(work: Path) -> str:
         cluster.shutdown()
 
 
-def process_lost(work: Path, name: str, early: bool = False) -> str:
-    """The raylet, or the head's GCS, of a sweep's own Ray is killed: one message, and a summary.
+def lost(work: Path, name: str, how: str) -> str:
+    """The raylet, or the head's GCS, of a sweep's Ray is killed: one message, and a summary.
 
-    ``early``: as soon as the process is there, before the first batch.
+    ``how``: the Ray is its own, or was ``joined``; ``early``: before the first batch.
     """
-
-    def own(child: int) -> list[int]:
-        return [process for process, found in ray_processes(child).items() if found == name]
-
-    return lost(work, name, ["--num-cpus", "1"], dict(os.environ), own, early)
-
-
-def joined_lost(work: Path, name: str) -> str:
-    """The same of a cluster that the sweep has joined, of which it has started no process."""
-    with own_cluster(num_cpus=1) as cluster:
-        folder = str(cluster.folder)
-        where = ["--address", cluster.gcs]
-        return lost(work, name, where, cluster.environment, lambda child: processes_of(name, folder))
-
-
-def lost(
-    work: Path,
-    name: str,
-    where: list[str],
-    environment: dict[str, str],
-    victims: Callable[[int], list[int]],
-    early: bool = False,
-) -> str:
-    """Sweep on Ray, kill a process early or after a part is there; the seconds to the end."""
     long = study(replicates=60_000, grid={"n": [200_000], "level": [0.9]})  # minutes on one core
-    command, run = sweep_command(work, long, *where), work / "run"
-    with open(work / "said", "w") as said_to:
-        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said_to, env=environment)
+    early, run = how == "early", work / "run"
+    with (
+        own_cluster(num_cpus=1) if how == "joined" else nullcontext() as cluster,
+        open(work / "said", "w+") as said,
+    ):
+        where = ["--num-cpus", "1"] if cluster is None else ["--address", cluster.gcs]
+        command, environment = sweep_command(work, long, *where), cluster and cluster.environment
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=said, env=environment)
+
+        def victims() -> list[int]:
+            if cluster is not None:
+                return processes_of(name, str(cluster.folder))
+            return [process for process, found in ray_processes(child.pid).items() if found == name]
+
         limit = time.monotonic() + 180
-        while not (victims(child.pid) if early else list(run.rglob("part-*.parquet"))):
+        while not (victims() if early else list(run.rglob("part-*.parquet"))):
             assert child.poll() is None and time.monotonic() < limit, (work / "said").read_text()
             time.sleep(0.05)
         if early:
             time.sleep(1.5)  # the watch looks once a second
-        seconds, line = end_of(child, victims(child.pid), work / "said")
+        for victim in victims():
+            os.kill(victim, signal.SIGKILL)
+        killed = time.monotonic()
+        try:
+            child.wait(timeout=180)
+        finally:
+            child.kill()
+        seconds = time.monotonic() - killed
+    text = (work / "said").read_text()
+    assert child.returncode == 1 and "Traceback" not in text, f"exit code {child.returncode}: {text}"
+    (line,) = (line for line in text.splitlines() if line.startswith("ldpflow: "))
     # ``ray start --block`` ends the raylet when the GCS is gone, and either may be noticed first.
-    assert re.search(rf"Ray's (raylet|{name}) .*has died", line)
-    text = f"{name}: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
-    if early:
-        assert seconds < 20, text
-        return text
-    assert RunStore(run).read_summary() is not None
-    findings = [finding.what for finding in check_run(str(run))[0]]
-    assert all("replicates missing" in finding for finding in findings), findings
-    return text
+    assert re.search(rf"Ray's (raylet|{name}) .*has died.*run the same command again", line)
+    assert not early or seconds < 20, seconds
+    if not early:
+        assert RunStore(run).read_summary() is not None
+        findings = [finding.what for finding in check_run(str(run))[0]]
+        assert all("replicates missing" in finding for finding in findings), findings
+    return f"{name}: ended {seconds:.1f} s later, load {os.getloadavg()[0]:.0f}"
 
 
 def sweep_command(work: Path, what: Study, *options: str) -> list[str]:
     (work / "study.toml").write_text(what.to_toml())
     words = f"-m ldpflow sweep {work / 'study.toml'} --out {work / 'run'} --engine ray --quiet"
     return [sys.executable, *words.split(), *options]
-
-
-def end_of(child: subprocess.Popen[bytes], victims: list[int], said_to: Path) -> tuple[float, str]:
-    """Kill processes of Ray; the seconds until the sweep has ended by itself, and its message."""
-    for victim in victims:
-        os.kill(victim, signal.SIGKILL)
-    killed = time.monotonic()
-    try:
-        child.wait(timeout=180)
-    finally:
-        child.kill()
-    seconds = time.monotonic() - killed
-    said = said_to.read_text()
-    assert child.returncode == 1 and "Traceback" not in said, f"exit code {child.returncode}: {said}"
-    (line,) = (line for line in said.splitlines() if line.startswith("ldpflow: "))
-    assert "run the same command again" in line
-    return seconds, line
 
 
 def processes_of(name: str, folder: str) -> list[int]:
@@ -198,23 +173,19 @@ def processes_of(name: str, folder: str) -> list[int]:
 
 def without_shared_memory(work: Path) -> str:
     """/dev/shm cannot be written to: Ray keeps its objects elsewhere, and the rows are the same."""
-    expected = serial(work / "expected")
     sweep = " ".join(sweep_command(work, study()))
     hide = f"mount -t tmpfs -o ro,size=4k tmpfs /dev/shm && exec {sweep}"
     command = ["unshare", "--mount", "sh", "-c", hide]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
-    whole(work / "run", expected)
+    whole(work / "run")
     return "no /dev/shm"
 
 
-TRIALS: dict[str, Callable[[Path, str], str]] = {
-    "lost": process_lost,
-    "joined": joined_lost,
-    "early": partial(process_lost, early=True),
-    "nodes": lambda work, name: node_lost(work),
-    "shm": lambda work, name: without_shared_memory(work),
-}
+def trial(what: str, work: Path, name: str) -> str:
+    if what == "nodes":
+        return node_lost(work)
+    return without_shared_memory(work) if what == "shm" else lost(work, name, what)
 
 
 def main(what: str, folder: str, count: str = "1", seed: str = "") -> None:
@@ -223,10 +194,10 @@ def main(what: str, folder: str, count: str = "1", seed: str = "") -> None:
     elif what == "driver":
         print(f"{driver_killed(Path(folder), int(count), int(seed))} kills")
     else:
-        for trial in range(int(count)):
-            work = Path(folder, f"{what}-{trial}")
+        for number in range(int(count)):
+            work = Path(folder, f"{what}-{number}")
             work.mkdir()
-            print(TRIALS[what](work, ("raylet", "gcs_server")[trial % 2]), flush=True)
+            print(trial(what, work, ("raylet", "gcs_server")[number % 2]), flush=True)
         print(f"{count} trials")
 
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("fault", "trial"), trials(full_disk=(2, 8), read_only=(2, 4), diverging=(1, 4)))
+@pytest.mark.parametrize(("fault", "trial"), trials(full_disk=(2, 8), read_only=(2, 4)))
 def test_on_disk(tmp_path, fault, trial):
     getattr(on_disk, fault)(tmp_path, trial)
 

@@ -65,31 +65,23 @@ ODD = st.one_of(
 )
 
 
-def components(group: str) -> st.SearchStrategy[Any]:
-    """A component of a group with odd values of a few settings."""
-    return st.sampled_from(sorted(GROUPS[group])).flatmap(
-        lambda kind: st.dictionaries(
-            st.sampled_from(sorted(GROUPS[group][kind].model_fields)), ODD, max_size=2
-        ).map(lambda values: [{**values, "kind": kind}])
-    )
-
-
-def tables_of(**values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.fixed_dictionaries({}, optional=values)
-
-
 TABLES = sorted(study().settings())
+KEYS = {
+    **{
+        group: sorted({name for kind in kinds.values() for name in kind.model_fields})
+        for group, kinds in GROUPS.items()
+    },
+    "grid": ["n", "level", "independent_n"],
+    "trajectory": ["first", "points"],
+    "monitor": ["first_n", "target_length", "target_n"],
+}
+KINDS = sorted(kind for kinds in GROUPS.values() for kind in kinds)
 EDITS = st.one_of(
     st.tuples(st.sampled_from([*TABLES, "unknown", "\x1b[1m", "é"]), st.none(), ODD | st.none()),
     st.tuples(st.just("plugins"), st.none(), st.sampled_from(PLUGINS)),
-    st.tuples(st.just("grid"), st.none(), tables_of(n=ODD, level=ODD, independent_n=ODD)),
-    st.tuples(st.just("trajectory"), st.none(), tables_of(first=SIMPLE, points=SIMPLE)),
-    st.tuples(st.just("monitor"), st.none(), tables_of(first_n=ODD, target_length=ODD, target_n=ODD)),
-    *(st.tuples(st.just(group), st.none(), components(group)) for group in sorted(GROUPS)),
-    st.tuples(
-        st.sampled_from(["problem", "mechanism", "algorithm", "method"]),
-        st.sampled_from(["kind", "tau", "epsilon", "gamma", "B", "theta0", "law", "file"]),
-        ODD,
+    *(
+        st.tuples(st.just(table), st.sampled_from(keys), ODD | st.sampled_from(KINDS))
+        for table, keys in KEYS.items()
     ),
 )
 """Table, key or None, value; a table whose value is None goes."""
@@ -98,19 +90,19 @@ EDITS = st.one_of(
 def hostile_text(edits: list[tuple[str, str | None, Any]]) -> str:
     tables = json.loads(json.dumps(study().settings()))
     for name, key, value in edits:
-        entry = tables.get(name)
-        entry = entry[0] if isinstance(entry, list) and entry else entry
-        if key is None and value is None:
-            tables.pop(name, None)
-        elif key is None:
+        if key is None:
             tables[name] = value
-        elif isinstance(entry, dict):
+            continue
+        entry = tables.setdefault(name, {})
+        entry = entry[0] if isinstance(entry, list) and entry else entry
+        if isinstance(entry, dict):
             entry[key] = value
     try:
-        return toml_text(tables).encode("utf-8", "replace").decode()
+        text = toml_text({name: table for name, table in tables.items() if table is not None})
     except (AttributeError, RecursionError):  # a list of numbers in the place of tables, for example
         assume(False)
         raise
+    return text.encode("utf-8", "replace").decode()
 
 
 @pytest.mark.thorough

@@ -11,6 +11,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.columns import Column
 from ldpflow.errors import LdpflowError
+from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
 
@@ -43,14 +44,11 @@ class Mistaken(lf.SelfNormalization):
         return changed(replace(found, se=np.ones_like(found.estimate)), self.mistake)
 
 
-def rows(mistake, replicates=5):
+def rows(mistake):
     """Rows at two levels."""
-    study = lf.Study(
-        problem=lf.Quantile(), mechanism=lf.RandomizedResponse(epsilon=1.0), algorithm=lf.LdpSgd(), n=[100],
-        methods=lf.Oracle(), replicates=replicates, level=[0.5, 0.9],
-    )  # fmt: skip
+    path = OnePass(lf.Quantile(), lf.RandomizedResponse(epsilon=1.0), lf.LdpSgd())
     cells = tuple(Cell(100, Mistaken(mistake=mistake), level) for level in (0.5, 0.9))
-    return simulate(Batch(study.simulators()[0], 1, 0, replicates, cells)).rows
+    return simulate(Batch(path, 1, 0, 5, cells)).rows
 
 
 @pytest.mark.parametrize(

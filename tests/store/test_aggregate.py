@@ -38,9 +38,6 @@ def test_adjacent_batches_become_one_part_at_the_row_threshold(aggregator):
     assert parts(aggregator) == []
     assert add(aggregator, 4, 8) == [Published(KEY, 0, 12, ALL)]
     assert parts(aggregator) == [(0, 12)]
-    assert same(
-        aggregator.store.replicates.read(KEY, damaged="refuse").drop_columns("path"), complete_rows(0, 12)
-    )
 
 
 def test_age_publishes_with_the_next_call_whatever_its_path(aggregator):

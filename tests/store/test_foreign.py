@@ -214,9 +214,8 @@ def test_credentials_in_an_address_are_shown_nowhere(tmp_path):
     ("address", "shown"),
     [
         ("s3://KEY:pa'ss-word@bucket/run", "s3://***@bucket/run"),
-        ('s3://KEY:pa"ss-word@bucket/run', "s3://***@bucket/run"),
         ("s3://KEY:pa@ss-word@bucket/run", "s3://***@bucket/run"),
-        ("s3://KEY:pa/ss-word@bucket/run", "s3://***@bucket/run"),
+        ('s3://KEY:p"a/ss-word@bucket/run', "s3://***@bucket/run"),
         ("s3://pa'ss-word@bucket/run", "s3://***@bucket/run"),
         ("https://h/run?X-Amz-Credential=pass-word&n=1", "https://h/run?X-Amz-Credential=***&n=1"),
         ("https://h/run?n=1#token=pass-word", "https://h/run?n=1#token=***"),

@@ -75,8 +75,7 @@ def test_incomplete_rows_are_refused(store, spoil):
 
 def test_rows_come_back(store):
     assert store.replicates.read(damaged="refuse").column_names == ["path", *REPLICATES.names]
-    assert store.replicates.finished(KEY) == {} and store.replicates.path_keys() == []
-    assert store.read_summary() is None and store.read_study() is None
+    assert store.replicates.finished(KEY) == {} and store.read_summary() is None
     store.replicates.write(KEY, complete_rows(0, 8), META)
     store.replicates.write(KEY, complete_rows(8, 12), META)
     store.replicates.write(OTHER_KEY, complete_rows(0, 2, (BM,)), META)
@@ -137,17 +136,16 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(store, monkeypatch):
 
 def test_a_read_only_place_is_bad_input(store, monkeypatch):
     monkeypatch.setattr(os, "replace", Mock(side_effect=OSError(errno.EROFS, "Read-only file system")))
-    with pytest.raises(InputError, match="Read-only") as caught:
+    with pytest.raises(InputError, match="^out: .*Read-only"):
         store.publish("study.toml", b"x")
-    assert caught.value.field == "out"
 
 
-def test_unusable_roots_are_bad_input(tmp_path):
-    (tmp_path / "file").write_text("")
-    for root in (tmp_path / "file", "ftp2://somewhere/run", "s3://", "gs://", "", " ", "a\0b"):
-        with pytest.raises(InputError) as caught:
-            RunStore(root)
-        assert caught.value.field == "out"
+@pytest.mark.parametrize("root", ["file", "ftp2://somewhere/run", "s3://", "gs://", "", " ", "a\0b"])
+def test_unusable_roots_are_bad_input(tmp_path, monkeypatch, root):
+    monkeypatch.chdir(tmp_path)
+    Path("file").write_text("")
+    with pytest.raises(InputError, match="^out: "):
+        RunStore(root)
 
 
 @pytest.mark.parametrize("root", ["mock:///bucket/run", "mock:///bucket/run/"])
@@ -207,11 +205,8 @@ def test_parts_that_are_written_anew_say_the_same_of_their_origin(store):
 
 
 def test_cell_id_leaves_nulls_out_and_does_not_depend_on_order_or_number_type():
-    expected = '{"level":0.9,"method":"BM","n":1000}'
-    assert cell_id(BM) == expected
-    assert cell_id({"level": 0.9, "beta": None, "n": 1000.0, "method": "BM"}) == expected
+    assert cell_id({"level": 0.9, "beta": None, "n": 1000.0, "method": "BM"}) == cell_id(BM)
     assert cell_id({**BB, "beta": 1}) == cell_id({**BB, "beta": 1.0})
-    assert cell_id(BB) != cell_id({**BB, "B": 501})
     with pytest.raises(ValueError, match="coordinate"):
         cell_id({**BM, "coordinate": 0})
 
@@ -243,11 +238,8 @@ def test_a_resumed_run_appends_a_session_and_a_killed_one_stays(tmp_path):
     killed, done = read_sessions(store)
     assert killed["command"] == "ldpflow sweep a" and killed["ended"] is None
     assert done["command"] == "ldpflow sweep b" and done["ns_per_step"] == {"0123": 3.25}
-    assert done["exit_code"] == 0 and done["seed"] == 3 and done["wall_seconds"] >= 0
     assert done["started"] <= done["ended"] and done["started"].endswith("+00:00")
-    assert done["versions"]["pyarrow"] == pa.__version__
-    assert done["machine"]["cores"] >= done["machine"]["cores_usable"] >= 1
-    assert json.loads(Path(tmp_path, "provenance.json").read_text()) == [killed, done]
+    assert done["versions"]["pyarrow"] == pa.__version__ and done["exit_code"] == 0
 
 
 @pytest.mark.parametrize(
