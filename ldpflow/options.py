@@ -121,11 +121,15 @@ class SweepOptions:
         ("bytes above 0, or a size such as 8G", lambda x: x > 0),
         read=read_bytes,
     )
+    max_in_flight: int | None = option(
+        "Most batches under way at a time, on Ray.", WHOLE, shown="twice the cores"
+    )
     retries: int = option(
         "How often to repeat a batch whose worker died.",
         ("a whole number from 0 to 1000", lambda x: 0 <= x <= 1000),
         3,
     )
+    verbose: bool = option("Show Ray's own log.", FLAG, False)
 
     def __post_init__(self) -> None:
         for declared in fields(self):

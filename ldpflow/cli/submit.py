@@ -40,7 +40,7 @@ def submit(
     chosen = load_study(study).replace({name: flags[name] for name in DESIGN})
     for warning in [*chosen.left_out(), *chosen.warnings()]:
         print_wrapped(f"warning: {warning}")
-    given = {"num_cpus": num_cpus, "max_time": flags["max_time"]}
+    given = {"num_cpus": num_cpus} | {name: flags[name] for name in LIMITS}
     limits = {name: value for name, value in given.items() if value is not None}
     SweepOptions(**limits)
     options = [f"--{name.replace('_', '-')}={value}" for name, value in limits.items()]
@@ -60,5 +60,6 @@ def submit(
 
 
 DESIGN = ("n", "epsilon", "replicates", "seed")
+LIMITS = ("max_time", "max_in_flight")
 *OWN, _ = signature(submit, eval_str=True).parameters.values()
-set_parameters(submit, [*OWN, *(signature(sweep).parameters[name] for name in (*DESIGN, "max_time"))])
+set_parameters(submit, [*OWN, *(signature(sweep).parameters[name] for name in (*DESIGN, *LIMITS))])

@@ -67,7 +67,9 @@ OPTIONS = {
     "fresh": (WHERE, None),
     "max_time": (LIMITS, "T"),
     "max_memory": (LIMITS, "SIZE"),
+    "max_in_flight": (LIMITS, "N"),
     "retries": (LIMITS, "N"),
+    "verbose": (SHOWN, None),
 }
 """Options of a sweep that have a flag: panel of the help and placeholder."""
 

@@ -210,10 +210,12 @@ def connect(options: SweepOptions) -> ClusterWatch:
     """
     address = options.address
     arguments = local_arguments(options) if address is None else cluster_arguments(address)
+    if not options.verbose:
+        arguments["logging_level"] = "ERROR"
     before = signal.getsignal(signal.SIGTERM)
     watch = ClusterWatch(own=address is None)
     try:
-        ray.init(log_to_driver=False, **arguments | {"logging_level": "ERROR"})
+        ray.init(log_to_driver=options.verbose, **arguments)
         watch.join_node()
     except BaseException as error:
         watch.close()
@@ -307,6 +309,7 @@ class RayExecutor:
         self.keep = options.keep_ray
         # With an address: cores that batches are sent out for although the cluster has fewer.
         self.wanted = 1 if options.address is None else options.num_cpus or 1
+        self.max_in_flight = options.max_in_flight
         self.looked = -LOOK_SECONDS
         self.there = 0
         task: Any = ray.remote(run_task)
@@ -336,7 +339,7 @@ class RayExecutor:
     @property
     def capacity(self) -> int:
         """One batch that runs and one that waits per core: a core never waits for the driver."""
-        return 2 * self.cores
+        return self.max_in_flight or 2 * self.cores
 
     def submit(self, batch: Batch) -> None:
         try:

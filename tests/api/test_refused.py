@@ -142,7 +142,7 @@ def test_a_study_is_a_path_too(tmp_path):
     [
         ("target_mcse", "0.5%"), ("target_length", "1"), ("target_mcse", True), ("min_replicates", "300"),
         ("min_replicates", 300.5), ("max_replicates", [300]), ("max_time", [3]), ("max_memory", {}),
-        ("num_cpus", "2"), ("num_cpus", 0), ("num_cpus", 1.5),
+        ("num_cpus", "2"), ("num_cpus", 0), ("num_cpus", 1.5), ("max_in_flight", "2"), ("max_in_flight", 0),
         ("nice", "15"), ("nice", 20), ("retries", "2"), ("retries", -1), ("address", 3), ("executor", 3),
     ],
 )  # fmt: skip

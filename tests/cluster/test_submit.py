@@ -91,7 +91,8 @@ def test_another_version_of_ray_or_python():
 
 def test_a_submitted_study_has_the_rows_of_a_serial_run(tmp_path, cluster, study):
     out = tmp_path / "run"
-    job, hints = submitted(cluster, study, "--out", out)
+    # One at a time, so that there is something to be seen of a run that takes seconds.
+    job, hints = submitted(cluster, study, "--out", out, "--max-in-flight", 1)
     seen = {}
     deadline = time.monotonic() + 120
     while seen.get("ray_ldpflow_replicates_done_total", 0) < STUDY["replicates"]:
@@ -102,7 +103,7 @@ def test_a_submitted_study_has_the_rows_of_a_serial_run(tmp_path, cluster, study
     assert seen["ray_ldpflow_steps_done_total"] == STUDY["replicates"] * 200_000
     assert seen["ray_ldpflow_batches_done_total"] == STUDY["replicates"] / 32
     assert 0 < seen["ray_ldpflow_kernel_seconds_total"] < 60
-    assert seen["ray_ldpflow_batches_in_flight"] in range(5)
+    assert seen["ray_ldpflow_batches_in_flight"] in (0, 1)
 
     for command, more in (("logs", " --follow"), ("status", ""), ("stop", "")):
         assert f" ray job {command} {job} --address {cluster.address}{more}\n" in hints

@@ -37,6 +37,7 @@ def test_batches_in_flight(tmp_path, ray_session):
         return ray_executor.RayExecutor(partial(Aggregator, str(tmp_path)), SweepOptions(**options))
 
     assert executor().capacity == 4  # of two cores
+    assert executor(max_in_flight=3).capacity == 3
     # Cores to ask a cluster for; of a local Ray it has what it was started with.
     assert executor(address="auto", num_cpus=50).capacity == 100
     assert executor(num_cpus=50).capacity == 4
@@ -48,8 +49,8 @@ def test_batches_in_flight(tmp_path, ray_session):
         seen.append(len(self.in_flight))
 
     with mock.patch.object(ray_executor.RayExecutor, "submit", counting):
-        on_ray(tmp_path / "run")
-    assert len(seen) == 6 and max(seen) == 4
+        on_ray(tmp_path / "run", max_in_flight=2)
+    assert len(seen) == 6 and max(seen) == 2
 
 
 def test_an_aggregator_dies_with_rows_that_it_had_not_published(tmp_path, ray_session):
