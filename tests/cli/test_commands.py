@@ -204,8 +204,6 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["replay", "x"], "--replicate"),
         (["summary"], "RUN"),
         (["summary", "x", "--format", "xlsx"], "ldpflow: Invalid value for '--format': 'xlsx' is not one of"),
-        (["sweep", "--epsilon", "0.5,1"], "For several values repeat the flag: --epsilon 0.5 --epsilon 1."),
-        (["sweep", "--method", "SN,TR"], "repeat the flag: --method SN --method TR."),
         (["sweep", "--set", "gama=0.6"], "gama: '0.6' is not allowed"),
         (["sweep", "--set", "0.5,1"], "expected NAME=VALUE or NAME=VALUE,VALUE.\n"),
         (["list", "foozle"], "ldpflow list prints all of them."),

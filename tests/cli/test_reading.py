@@ -8,12 +8,8 @@ import json
 import re
 import shlex
 from decimal import Decimal
-from itertools import product
 
-import pyarrow as pa
 import pytest
-
-from ldpflow.cli.sheets import COVERAGE, wide_sheet
 
 SWEEP = ("sweep", "quickstart", "--n", "300", "--epsilon", "1", "--epsilon", "2", "--B", "50",
          "--engine", "serial")  # fmt: skip
@@ -146,45 +142,6 @@ def test_a_long_table_is_no_taller_than_its_window(ldpflow, run_directory, monke
 
 
 FORMATS = ("csv", "json", "md", "latex")
-
-
-def test_a_wide_table_has_a_column_for_each_method_and_its_settings(ldpflow, run_directory, monkeypatch):
-    rows = json.loads(ldpflow("summary", run_directory, "--format", "json").out)
-    wide = json.loads(ldpflow("summary", run_directory, "--wide", "method", "--format", "json").out)
-    labels = ["BB beta=0.65", "BB beta=0.75", "BB beta=0.85", "BM", "SN", "TR"]
-    assert [*wide[0]] == ["epsilon", *(label + end for label in labels for end in ("", "_mcse"))]
-    cells = {(row["epsilon"], row["method"], row["beta"]): row for row in rows}
-    for row in wide:
-        for method, beta in (("BB", 0.65), ("BB", 0.85), ("TR", None)):
-            cell = cells[row["epsilon"], method, beta]
-            name = method if beta is None else f"{method} beta={beta}"
-            found = row[name], row[f"{name}_mcse"]
-            assert found == tuple(cell[f"coverage_failures_as_misses{end}"] for end in ("", "_mcse"))
-    words = ("--wide", "epsilon", "--columns", "length", "--where", "method == 'BB'")
-    head, _, *lines = ldpflow("summary", run_directory, *words, "--format", "md").out.splitlines()[:5]
-    assert head == "| beta | epsilon=1 | epsilon=2 |" and all(line.count(" ± ") == 2 for line in lines)
-    assert "length, by epsilon" in ldpflow("summary", run_directory, *words).out
-    refusals = ((("--wide", "n"), "epsilon, method, beta"), ((*words[:3], "length,bias"), "one column"))
-    for wrong, said in refusals:
-        refused = ldpflow("summary", run_directory, *wrong)
-        assert refused.code == 2 and said in refused.err
-
-
-@pytest.mark.parametrize(
-    ("by", "names"),
-    [("law", ["law=gamma", "law=normal"]), ("epsilon", ["epsilon=1.0", "epsilon=1.0000001"])],
-)
-def test_a_wide_table_has_a_place_for_every_value(by, names):
-    """One law is called like a setting, and two budgets differ in the eighth digit alone."""
-    cells = [*product((0.51, 0.6), ("gamma", "normal"), (1.0, 1.0000001))]
-    rows = [
-        {"gamma": gamma, "law": law, "epsilon": epsilon, "method": "BM", "coverage": share, COVERAGE: share}
-        for share, (gamma, law, epsilon) in enumerate(cells)
-    ]
-    sheet = wide_sheet(pa.Table.from_pylist(rows), by)
-    assert [title for title, _ in sheet.results] == names
-    assert {row["gamma"] for row in sheet.rows} == {0.51, 0.6}
-    assert sorted(row[name] for row in sheet.rows for name in names) == [*range(len(rows))]
 
 
 def test_power(ldpflow, run_directory):
