@@ -190,19 +190,6 @@ def failures_line(rows: Sequence[Row]) -> str:
     return f"{failed:,} of {total:,} intervals failed, at most {cell}: coverage is over the others{changed}"
 
 
-def count_replicates(table: pa.Table, wanted: int | None) -> str:
-    """Numbers of cells or followed paths and of replicates, which may be more than are ``wanted``."""
-    if table.num_rows == 0:
-        return "no replicates"
-    cells = "coverage" in table.column_names
-    count = table.num_rows if cells else len(table["path"].unique())
-    each = table["replicates"].to_pylist()
-    span = " to ".join(dict.fromkeys(f"{value:,}" for value in (min(each), max(each))))
-    words = f"{count:,} {'cell' if cells else 'path'}{'' if count == 1 else 's'} with {span} replicates"
-    beyond = wanted is not None and max(each) > wanted
-    return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
-
-
 def has_value(name: str, rows: Sequence[Row]) -> bool:
     return any(row.get(name) is not None for row in rows)
 

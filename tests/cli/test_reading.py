@@ -236,7 +236,7 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
     assert last("--replicates", 10) == stored
     assert last("--replicates", 60, "--n", "700").startswith("2 cells with 60 replicates; computed in ")
     more = last("--replicates", 70, "--level", "0.8")
-    assert more.startswith("3 cells with 60 to 70 replicates; computed in ")
+    assert more.startswith("1 cell with 70 replicates; computed in "), "of this study, not of all in the run"
     target = last("--target-mcse", "0.2", "--max-replicates", "256")
     assert "asked for" not in target
 
