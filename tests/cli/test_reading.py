@@ -173,14 +173,8 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
 )  # fmt: skip
 def test_the_headings_of_a_table_are_names_of_its_columns(ldpflow, run_directory, command, headings, names):
     """In --columns, with their errors, and in --sort."""
-    words = (
-        command,
-        run_directory,
-        "--columns",
-        f"method,{headings}",
-        "--sort",
-        f"-{headings.split(',')[1]}",
-    )
+    order = f"--sort=-{headings.split(',')[1]}"
+    words = (command, run_directory, "--columns", f"method,{headings}", order)
     head, *rows = (line.split(",") for line in ldpflow(*words, "--format", "csv").out.splitlines())
     assert head == ["method", *names.split(",")]
     values = [float(row[2]) for row in rows]
