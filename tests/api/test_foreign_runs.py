@@ -44,8 +44,7 @@ PLUGIN_LINES = {
 VALUES = {
     "replicate": "0", "output": "written.csv", "figure": "coverage", "path": "{path}",
     "file": "collected.csv", "files": "collected.csv", "component": "randomized_response",
-    "mechanism": "randomized_response", "kind": "method",
-    "name": "new_name", "source": "quickstart", "address": "127.0.0.1:1", "out": "s3://b/r",
+    "mechanism": "randomized_response", "kind": "method", "name": "new_name", "source": "quickstart", "out": "s3://b/r",
 }  # fmt: skip
 """Values of what a command or method needs beside a run or a study; a new one is added here."""
 
@@ -155,9 +154,6 @@ def test_no_method_of_run_executes_what_a_run_names(foreign):
         load_study(str(foreign / "study.toml"))
 
 
-READING = {
-    ("summary",), ("explain",), ("compare",), ("report",), ("plot",), ("cite",), ("export",), ("check",),
-}  # fmt: skip
 COMPUTING = {
     ("replay",): [], ("check",): ["--repair", "--recompute", "1.0"], ("transcript",): [], ("sweep",): []
 }  # fmt: skip
@@ -173,14 +169,6 @@ def own(tmp_path, monkeypatch):
     forget_plugins("marking")
     (tmp_path / "plug.py.mark").unlink()
     return tmp_path / "run"
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("words", sorted(READING & COMMANDS.keys()), ids=" ".join)
-def test_a_run_is_read_without_its_plugin(words, own, ldpflow):  # noqa: F811
-    done = ldpflow(*arguments_of(words, own, ""))
-    assert done.code == 0, done.err
-    assert not Path("plug.py.mark").exists()
 
 
 @pytest.mark.parametrize("words", COMPUTING, ids=" ".join)

@@ -9,6 +9,7 @@ import math
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -70,12 +71,12 @@ def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     run = tmp_path / "runs" / "mine"
     run.mkdir(parents=True)
-    (run / "summary.parquet").write_text("x")
+    (run / "summary.parquet").touch()
     (tmp_path / "runs" / "mind").mkdir()
+    (tmp_path / "my.toml").touch()
     for place in ("runs/mien", "mine", "runs/mine/rows"):
         assert ldpflow("summary", place).err.endswith("There is no run there. Did you mean 'runs/mine'?\n")
     assert "The runs in it: runs/mine." in ldpflow("report", "runs").err
-    (tmp_path / "my.toml").write_text("")
     assert "its run is runs/my by default" in ldpflow("summary", "my.toml").err
     assert "ldpflow summary and ldpflow report show a run" in ldpflow("sweep", "runs/mine").err
 
@@ -141,9 +142,8 @@ def test_sweep_flags(ldpflow, engine, tmp_path):
     assert shown.code == 0 and shown.out == "" and "gamma < beta" in shown.err
     study = engine["study"]
     assert (study.n, study.level, study.seed, study.replicates) == ((1000, 10_000), (0.8,), 7, 10)
-    assert study.mechanism[0].axes["epsilon"] == (0.5, 2.0)
+    assert study.mechanism[0].axes["epsilon"] == (0.5, 2.0) and study.method[0].axes["B"] == (100,)
     assert study.algorithm[0].axes == {"gamma": (0.6,), "c": (2.0,), "theta0": (0.0,)}
-    assert study.method[0].axes["B"] == (100,)
     assert (engine["engine"], engine["num_cpus"], engine["address"]) == ("serial", 2, None)
 
 
@@ -207,9 +207,7 @@ def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow,
 
 
 def test_an_interrupt_before_the_command_is_one_line(ldpflow, monkeypatch):
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
+    interrupt = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr("ldpflow.cli.flags.FlagCommand.parse_args", interrupt)
     shown = ldpflow("sweep")
     assert (shown.code, shown.err) == (130, "ldpflow: interrupted before the first row; run it again\n")

@@ -124,24 +124,17 @@ def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatc
         assert "--all --verbose" in joined(some)
 
 
-def test_power(ldpflow, run_directory):
+def test_the_best_rows(ldpflow, run_directory, monkeypatch):
+    """Chosen by the coverages of the same replicates, as a line says."""
+    rows = json.loads(ldpflow("summary", run_directory, "--best", "--format", "json").out)
+    assert [(row["epsilon"], row["candidates"]) for row in rows] == [(1.0, 6), (2.0, 6)]
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = ldpflow("summary", run_directory, "--best", "--where", "method == 'BB'").out
+    assert "method=BB" in shown or " BB " in shown
+    assert "chosen from 6 of 12 rows" in joined(shown) and "another seed" in joined(shown)
+    assert {"epsilon", "coverage", "state", "length"} <= {*shown.splitlines()[0].split()}
     shown = ldpflow("summary", run_directory, "--null", "10").out
     assert "power" in shown and "1 ± 0" in shown
-
-
-def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path, monkeypatch):
-    sweep = ("sweep", "quickstart", "--n", "2000", "--epsilon", "2", "--epsilon", "4", "--replicates", "300",
-             "--c", "1000", "--c", "2", "--method", "BB", "--method", "oracle", "--beta", "0.7",
-             "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
-    assert ldpflow(*sweep).code == 0
-    rows = json.loads(ldpflow("summary", tmp_path, "--best", "--format", "json").out)
-    found = [(row["epsilon"], row["c"], row["beta"], row["method"], row["candidates"]) for row in rows]
-    assert found == [(2.0, 2.0, 0.7, "BB", 4), (4.0, 2.0, 0.7, "BB", 4)]
-    shown = ldpflow("summary", tmp_path, "--best", "--where", "c == 1000").out
-    assert "c=1000" in shown and "another seed" in joined(shown)
-    monkeypatch.setenv("COLUMNS", "80")
-    head = ldpflow("summary", tmp_path, "--best").out.splitlines()[0].split()
-    assert {"epsilon", "coverage", "state", "length"} <= {*head}
 
 
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):

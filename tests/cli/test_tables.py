@@ -62,15 +62,14 @@ def test_settings_are_never_cut_and_results_are_left_out_by_name(capsys, monkeyp
 
 def test_the_first_to_go_are_the_least_important(capsys, monkeypatch):
     rows = [*design(failures=40, coverage_failures_as_misses=0.8), cell(replicates=640)]
-    kept = []
+    names, kept = ["emp. SE", "bias", "replicates", "length", "misses"], []
     for width in range(160, 20, -12):
         monkeypatch.setenv("COLUMNS", str(width))
         lines = shown(rows, capsys)
         whole, _, left = " ".join(" ".join(lines).split()).partition("(too narrow for")
         assert ("± 5.2e-5" in whole) == ("MCSE of length" not in left)
-        text = " ".join(lines[header(lines) : header(lines) + 2])
-        kept.append([name for name in ("emp. SE", "bias", "replicates", "length", "misses") if name in text])
-    assert kept[0] == ["emp. SE", "bias", "replicates", "length", "misses"] and kept[-1] == []
+        kept.append([name for name in names if name in " ".join(lines[header(lines) : header(lines) + 2])])
+    assert kept[0] == names and kept[-1] == []
     assert all(wide[len(wide) - len(narrow) :] == narrow for wide, narrow in pairwise(kept))
 
 
@@ -152,13 +151,13 @@ def test_the_line_of_a_method_has_the_means_of_all_effects():
 
 def test_settings_of_a_method_whose_class_is_not_loaded_tell_its_lines_apart():
     """``parts``, which others lack, and ``beta``, which BB has too; not n, nor what a path has."""
+    names = ["n", "method", "beta", "parts"]
     own = [
         {"n": n, "method": "mine", "beta": b, "parts": p} for n in (10, 20) for b in (1, 2) for p in (3, 6)
     ]
     rows = own + [row | {"method": "BB", "parts": None} for row in own if row["parts"] == 3]
-    names = ["n", "method", "beta", "parts"]
-    lines = [line for line, _ in by_method(rows, names)]
     mine = [f"mine beta={b} parts={p}" for b in (1, 2) for p in (3, 6)]
+    lines = [line for line, _ in by_method(rows, names)]
     assert lines == [{"method": name, "cells": 2} for name in (*mine, "BB beta=1", "BB beta=2")]
     assert {line["method"] for line, _ in by_method(own, names)} == {*mine}
 
@@ -176,9 +175,8 @@ def long_table():
 def test_a_long_table_has_a_line_for_each_method_and_the_ten_worst_cells(capsys):
     sheet = summary_sheet(long_table(), "ldpflow summary RUN --all")
     sheet.show(every=False)
-    methods, worst = capsys.readouterr().out.split(
-        "10 of 48 rows, the worst; all: ldpflow summary RUN --all\n"
-    )
+    line = "10 of 48 rows, the worst; all: ldpflow summary RUN --all\n"
+    methods, worst = capsys.readouterr().out.split(line)
     lines = [line.split() for line in methods.splitlines()]
     assert lines[0][:5] == ["method", "cells", "holds", "fails", "unclear"]
     assert [line[:2] for line in lines[1:]] == [["BB", "beta=0.65"], ["BB", "beta=0.85"], ["BM", "16"]]
