@@ -202,7 +202,9 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         setting = group if last == "kind" else last
         if field == "out" and "out" not in given:
             return flags.get("run", "run directory")
-        return flags[setting] if setting in given else flags.get(field, field)
+        if setting in given:
+            return flags[setting]
+        return field if field in ("seed", "replicates") else flags.get(field, field)  # those of the study
 
     field = error.field
     if not re.search(r"In .*, line \d+\.$", error.hint):  # a study file's settings may be called like flags

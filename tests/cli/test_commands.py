@@ -201,7 +201,10 @@ def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow,
     assert ldpflow(*words, *out).code == 0
     refused = ldpflow(*words, *out, "--gamma", ".7", "--c", "2")
     assert refused.code == 2 and "ldpflow: --c, --gamma: '2.0; 0.7' is not" in refused.err
-    file.write_text((tmp_path / "r" / "study.toml").read_text().replace("replicates = 2", "replicates = '2'"))
+    text = (tmp_path / "r" / "study.toml").read_text()
+    file.write_text(text.replace("seed = ", "seed = 1"))
+    assert ldpflow("sweep", file, *out).err.startswith("ldpflow: seed: '1")
+    file.write_text(text.replace("replicates = 2", "replicates = '2'"))
     for flags in ((), ("--replicates", "3")):
         assert ldpflow("sweep", file, *flags, *out).err.startswith("ldpflow: replicates: '2' is not allowed")
 
