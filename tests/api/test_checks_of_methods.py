@@ -12,7 +12,9 @@ from ldpflow.components.intervals import INTERVAL_METHODS, average
 from ldpflow.errors import LdpflowError
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.simulators.simulator import Cell
+from ldpflow.testing import checks
 from ldpflow.testing.checks import checks_of, path_of
+from tests.kernels import uncompiled
 
 BUNDLED = [
     kind
@@ -68,7 +70,9 @@ class OfRuns(Fixed):
 
 
 @pytest.mark.parametrize("method", [Fixed(), OfRuns()], ids=lambda method: method.kind)
-def test_methods_pass_that_have_times_by_level_or_several_runs_or_do_not_nest(method):
+def test_methods_pass_that_have_times_by_level_or_several_runs_or_do_not_nest(method, monkeypatch):
+    uncompiled.use(monkeypatch)
+    monkeypatch.setattr(checks, "STEPS", 300)
     assert {name: check(method) for name, check in checks_of(method).items()}["times"] == "1 times"
 
 

@@ -34,10 +34,6 @@ class Marking(lf.SelfNormalization):
 
 PLUGIN_LINES = {
     "all": 'files = ["plug.py", "../deep/../plug.py", "{folder}/plug.py"]\nmodules = ["plug_module"]',
-    "relative": 'files = ["plug.py"]',
-    "above": 'files = ["../deep/../plug.py"]',
-    "absolute": 'files = ["{folder}/plug.py"]',
-    "module": 'modules = ["plug_module"]',
     "one text": 'modules = "plug_module"',
 }
 
@@ -102,7 +98,7 @@ def foreign(request, swept, tmp_path, monkeypatch):
     store.write_study(f"{body}\n[plugins]\n{line}\n")
     store.write_summary(summaries[0])  # they name the digest of study.toml
     store.write_summary(summaries[1], "trajectories.parquet")
-    monkeypatch.chdir(tmp_path / "deep" if request.param in ("above", "all") else tmp_path)
+    monkeypatch.chdir(tmp_path / "deep")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(socketserver.BaseServer, "serve_forever", lambda *a, **k: None)
     yield run

@@ -126,7 +126,7 @@ def test_a_data_law_of_a_plugin(tmp_path, monkeypatch):
     problems = [simulator.problem for simulator in study.simulators()]
     assert [problem.truth()[0] for problem in problems] == [0.5, 1.5]  # shape * sqrt(0.25)
     assert problems[1].curvature()[0][0] == 2 * 1.5 / 9
-    run = lf.sweep(study, tmp_path / "run", executor="serial")
+    run = lf.sweep(study.replace({"problem.shape": 3.0}), tmp_path / "run", executor="serial")
     assert set(run.summary()["law"].to_pylist()) == {"ramp"} and run.check().passed
     assert [plugin.name for plugin in plugins_of(study.components())] == ["plugin_law"]
 

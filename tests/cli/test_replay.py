@@ -47,14 +47,10 @@ def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, l
     assert not any("hash" in line for line in lines) and "computed again differ" in lines[0]
 
 
-def test_a_plugin_that_is_not_loaded_is_named_once(swept, ldpflow):
+def test_a_repair_with_the_plugin_and_without_the_study(swept, ldpflow, tmp_path):
     swept(problem=lf.Quantile(tau=[0.3, 0.5]))
     checked = ldpflow("check", "run", "--recompute", 1.0)
     assert checked.out.count("the plug-in mine of this run") == 1 and "1 finding" in checked.out
-
-
-def test_a_repair_with_the_plugin_and_without_the_study(swept, ldpflow, tmp_path):
-    swept()
     part = next((tmp_path / "run" / "replicates").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-1])
     mended = ldpflow("check", "run", "--repair", "--engine", "serial", "--plugin", "mine.py")
