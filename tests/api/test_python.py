@@ -150,8 +150,6 @@ def test_rows_have_the_settings_of_their_path(run):
     shares = groups.agg(lambda covered: (covered == True).mean())  # noqa: E712 - null where there is no interval
     assert shares.index.sort_values().equals(expected.index.sort_values())
     assert (shares - expected).abs().max() < 1e-12
-    few = run.rows("epsilon == 0.5 and method == 'SN'", ["law", "n", "tau"], tau=[0.9])
-    assert few.column_names == ["law", "n", "tau"] and few.num_rows == 2 * 40
 
 
 def test_plain_readers_join_rows_and_settings_with_the_line_of_the_page(run):

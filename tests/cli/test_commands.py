@@ -182,6 +182,7 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["summary", "x", "--format", "xlsx"], "ldpflow: Invalid value for '--format': 'xlsx' is not one of"),
         (["sweep", "--set", "gama=0.6"], "gama: '0.6' is not allowed"),
         (["sweep", "--set", "0.5,1"], "expected NAME=VALUE or NAME=VALUE,VALUE.\n"),
+        (["summary", "run", "--where", "n == 200", "--where=epsilon == 1"], "Join them: --where 'A and B'."),
         (["list", "foozle"], "ldpflow list prints all of them."),
         (["submit", "absent", "--out", "x", "--cpus", "2"], "STUDY: 'absent'"),  # former names
         (["export", "absent", "--duckdb=2"], "RUN: 'absent'"),

@@ -198,9 +198,3 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
     assert "asked for" not in last("--target-mcse", "0.2", "--max-replicates", "256")
     refused = ldpflow("sweep", "--target-mcse", "0.2", "--replicates", "500")
     assert refused.err.startswith("ldpflow: --replicates")
-
-
-def test_a_second_condition_is_refused(ldpflow):
-    """It would replace the first."""
-    found = ldpflow("summary", "run", "--where", "n == 200", "--where=epsilon == 1")
-    assert found.code == 2 and "where" in found.err and "and" in found.err
