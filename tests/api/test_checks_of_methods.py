@@ -89,7 +89,8 @@ class Cheat(Fixed):
         return self.around(average(record, record.steps(n)) * 0 + record.truth[:, None], levels)
 
 
-def test_rows_of_a_method_that_reads_the_truth_are_refused():
+def test_rows_of_a_method_that_reads_the_truth_are_refused(monkeypatch):
+    uncompiled.use(monkeypatch)
     batch = [Batch(path_of(), 1, 0, 3, (Cell(100, Cheat(declared=d), 0.9),)) for d in (True, False)]
     assert simulate(batch[0]).rows["covered"].to_pylist() == [True] * 3
     with pytest.raises(LdpflowError, match=r"Cheat: it reads record.truth.*let reads_truth\(\) return True"):

@@ -21,6 +21,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import REPLICATES
 from ldpflow.study import Study
 from tests.faults.study import rewrite
+from tests.kernels import uncompiled
 from tests.studies import changed
 
 # A batch of this takes minutes: what is stopped is a kernel that runs.
@@ -130,6 +131,7 @@ def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_a
 
 
 def test_a_run_of_trajectories_alone_says_that_it_is_not_finished(ldpflow, tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     parts = {"problem": {"kind": "quadratic"}, "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]}}
     parts |= {"method": ..., "trajectory": {"points": 2}, "grid": {"n": 200}}
     study = Study.from_mapping(changed(replicates=4, **parts))
