@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
-from textwrap import TextWrapper
+from textwrap import fill
 from typing import Annotated, Any, TextIO
 
 import typer
@@ -178,15 +178,8 @@ def one_message(context: Any = None) -> Iterator[None]:
         text = error.format_message().replace("Value error, ", "").rstrip(".")
         text += "" if text.endswith("?") else "."
         command = name_of(context) if error.ctx is None else error.ctx.command_path
-        hint = f"See {command} --help."
-        if command == "ldpflow sweep" and re.search(r"extra argument\S* \([\d.]", text):
-            hint = several_values("--epsilon", ["0.5", "1"])
-        print_wrapped(f"ldpflow: {plain_text(text)} {hint}")
+        print_wrapped(f"ldpflow: {plain_text(text)} See {command} --help.")
         raise typer.Exit(2) from None
-
-
-def several_values(flag: str, values: Iterable[str]) -> str:
-    return f"For several values repeat the flag: {' '.join(f'{flag} {value}' for value in values)}."
 
 
 def name_flags(error: InputError, context: typer.Context) -> InputError:
@@ -209,7 +202,9 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         setting = group if last == "kind" else last
         if field == "out" and "out" not in given:
             return flags.get("run", "run directory")
-        return flags[setting] if setting in given else flags.get(field, field)
+        if setting in given:
+            return flags[setting]
+        return field if field in ("seed", "replicates") else flags.get(field, field)  # those of the study
 
     field = error.field
     if not re.search(r"In .*, line \d+\.$", error.hint):  # a study file's settings may be called like flags
@@ -218,9 +213,6 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
         for text in (error.allowed, error.hint)
     )
-    repeated = {flag for one in parameters if getattr(one, "multiple", False) for flag in one.opts}
-    if field in repeated - {"--set"} and isinstance(error.value, str) and "," in error.value:
-        hint = several_values(field, error.value.split(","))
     return InputError(field, error.value, allowed, hint)
 
 
@@ -269,12 +261,7 @@ def print_wrapped(text: str, file: TextIO | None = None) -> None:
     """Print a text, by default on standard error; a terminal breaks its lines between words."""
     file = file or sys.stderr
     if file.isatty():
-        broken = TextWrapper(
-            shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False
-        )
-        lines = []
-        for line in text.split("\n"):
-            broken.subsequent_indent = " " * (len(line) - len(line.lstrip()))
-            lines.append(broken.fill(line))
-        text = "\n".join(lines)
+        options: Any = {"break_long_words": False, "break_on_hyphens": False}
+        width = shutil.get_terminal_size().columns
+        text = "\n".join(fill(line, width, **options) for line in text.split("\n"))
     print(text, file=file)

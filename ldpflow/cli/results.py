@@ -113,10 +113,6 @@ def summary(
     sort: Sort = None,
     columns: Columns = None,
     every: Every = False,
-    wide: Annotated[
-        str | None,
-        flag("A column for each value of it, as of method: coverages, or the one of --columns.", "SETTING"),
-    ] = None,
 ) -> None:
     """Show coverage, length, bias and standard error of every cell of a run.
 
@@ -130,7 +126,7 @@ def summary(
     --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level the
     one with the shortest intervals, or else the one with the highest coverage, and says which.
     """
-    from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet, wide_sheet
+    from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
     from ldpflow.results.arena import best_rows, not_judged, with_state
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
@@ -139,9 +135,8 @@ def summary(
     opened = open_run(run)
     stored = table = opened.summary()
     if table.num_rows == 0 and opened.trajectories().num_rows:
-        for name, value in {"best": best, "wide": wide}.items():
-            if value:
-                raise InputError(name, value, "a run with intervals", "It has trajectories alone.")
+        if best:
+            raise InputError("best", True, "a run with intervals", "It has trajectories alone.")
         table = opened.trajectories(where, split_names(sort))
 
         def followed_sheet() -> Sheet:
@@ -167,18 +162,9 @@ def summary(
 
     def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
-        return finish(sheet)
-
-    def finish(sheet: Sheet) -> Sheet:
         notes = [*sheet.notes, *kept, *stored_notes(opened.store)]
-        return replace(sheet, heading=[*unfinished(opened, stored), *sheet.heading], notes=notes)
+        return replace(sheet, heading=unfinished(opened, stored), notes=notes)
 
-    if wide is not None:
-        chosen = columns_of(table.column_names, "columns", columns, SUMMARY_HEADINGS)
-        if len(chosen) > 1:
-            raise InputError("columns", chosen, "one column beside `wide`")
-        finish(wide_sheet(table, wide, sort is not None, *chosen, *(split_names(columns) or ()))).show(form)
-        return
     print_table(table, form, columns, SUMMARY_HEADINGS, make_sheet, every or best)
 
 
@@ -410,16 +396,12 @@ def print_bibtex(study: Mapping[str, Any]) -> None:
 def trace(
     study: StudyName = "paper-table1",
     replicate: Annotated[int, flag("Index of the replicate.", min=0)] = 0,
-    first: Annotated[int, flag("Smallest n.", min=1, name="--from")] = 10,
-    last: Annotated[int, flag("Largest n.", min=2, name="--to")] = 1_000_000,
-    split: Annotated[int, flag("n where the second panel begins.", min=1)] = 200_000,
-    points: Annotated[int, flag("Number of n, evenly spaced in log n.", min=2)] = 400,
     coordinate: Annotated[int, flag("Coordinate that is drawn.", min=0)] = 0,
     output: Annotated[str, output_option("svg, png, pdf or json.")] = "trace.svg",
     parquet: Annotated[str | None, flag("Write the rows of all coordinates too.", "FILE")] = None,
     **flags: Any,
 ) -> None:
-    """Draw the estimate and the limits along one path, for a range of n.
+    """Draw the estimate and the limits along one path, for n from 10 to 1e6.
 
     By default they are those of BB, BM and SN at tau 0.5. Flags of the design (*) replace the study's values.
     """
@@ -436,13 +418,13 @@ def trace(
     asked = load_study(study).replace(flags | given)
     if len(asked.level) > 1:
         raise InputError("--level", list(asked.level), "one level")
-    rows = compute(asked, first, last, points, replicate)
+    rows = compute(asked, replicate)
     if parquet is not None:
         try:
             pq.write_table(rows, parquet, compression="zstd")
         except OSError as error:
             raise InputError("--parquet", parquet, "a file that can be written", str(error)) from None
-    save(trace_plot(rows, min(max(split, first), last), coordinate), output)
+    save(trace_plot(rows, coordinate), output)
     typer.echo(f"{output}: {len(set(rows['n'].to_pylist()))} n from one path")
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import partial
 from statistics import mean, median
-from typing import Any
 
 import pyarrow as pa
 
-from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, one_line, plain, setting, span
+from ldpflow.cli.tables import Row, Sheet, Shown, estimate, number, plain, setting, span
 from ldpflow.columns import CAUTIOUS, Summary, counted, distinguishing_columns, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.errors import InputError
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_in
 from ldpflow.results.columns import COUNTS, summaries_of
-from ldpflow.results.comparison import FOLLOWING, TABLES
+from ldpflow.results.comparison import TABLES
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
@@ -125,53 +123,6 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     )
 
 
-def wide_sheet(
-    table: pa.Table, by: str, ordered: bool = False, name: str = COVERAGE, title: str = ALL
-) -> Sheet:
-    """One measure, with a column for each value of ``by`` and those of its own settings that vary."""
-    rows: list[Row] = table.to_pylist()
-    names = table.column_names[: table.column_names.index("coverage")]
-    settings, constants = split_settings([n for n in names if n not in ("path", "truth")], rows)
-    if by not in settings:
-        raise InputError("wide", by, f"a setting that varies: {', '.join(settings) or 'none does'}")
-    if not ordered:
-        sort_rows(rows, settings)
-    fields = {n for row in rows for n in getattr(INTERVAL_METHODS.get(row["method"]), "model_fields", ())}
-    keys, own, count = [], [], len({row[by] for row in rows})
-    for other in (n for n in settings if n != by):
-        varies = len({(row[by], row[other]) for row in rows}) > count
-        lacks = {(row[by], row[other] is None) for row in rows}
-        of_some = len(lacks) == count and len({no for _, no in lacks}) == 2
-        if of_some or (by == "method" and other in fields):
-            own += [other] * varies  # as beta of BB
-        elif varies or other not in FOLLOWING:  # mu follows from epsilon
-            keys.append(other)
-    needed = distinguishing_columns([*keys, by, *own], rows)
-    # A kind may be called like a setting: gamma is a law and the exponent of steps.
-    prefix = "" if by in KINDS and not {row[by] for row in rows} & {*names} else f"{by}="
-
-    def label_of(row: Row, text: Callable[[Any], str]) -> str:
-        parts = [f"{n}={text(row[n])}" for n in own if row[n] is not None and (n in fields or n in needed)]
-        return " ".join([prefix + text(row[by]), *parts])
-
-    short_labels, labels = ({label_of(row, text) for row in rows} for text in (short, exact))
-    text = short if len(short_labels) == len(labels) else exact
-    wide: dict[tuple[Any, ...], Row] = {}
-    columns: dict[str, Shown] = {}
-    error = f"{name.removesuffix('_mean')}_mcse"
-    for row in rows:
-        label = label_of(row, text)
-        cells = wide.setdefault(tuple(row[key] for key in keys), {key: row[key] for key in keys})
-        cells |= {label: row[name]} | ({f"{label}_mcse": row[error]} if error in row else {})
-        columns[label] = estimate(label, label, f"{label}_mcse") if error in row else plain(label)
-    settings_shown, heading = list(map(setting, keys)), [f"{one_line(title)}, by {by}:"]
-    return Sheet([*wide.values()], settings_shown, [*columns.values()], (), constants, heading=heading)
-
-
-def exact(value: object) -> str:
-    return repr(value) if isinstance(value, float) else short(value)
-
-
 HOLDS_RULE = (
     "holds (fails): coverage, failures as misses, is shown to be above (below) the level less 2 points; "
     "unclear: too few replicates."
@@ -237,19 +188,6 @@ def failures_line(rows: Sequence[Row]) -> str:
     changed = f"; as misses they lower it by up to {max(lost):.4f}" if any(lost) else ""
     cell = f"{worst['failures']:,} of {worst['replicates']:,} in a cell"
     return f"{failed:,} of {total:,} intervals failed, at most {cell}: coverage is over the others{changed}"
-
-
-def count_replicates(table: pa.Table, wanted: int | None) -> str:
-    """Numbers of cells or followed paths and of replicates, which may be more than are ``wanted``."""
-    if table.num_rows == 0:
-        return "no replicates"
-    cells = "coverage" in table.column_names
-    count = table.num_rows if cells else len(table["path"].unique())
-    each = table["replicates"].to_pylist()
-    span = " to ".join(dict.fromkeys(f"{value:,}" for value in (min(each), max(each))))
-    words = f"{count:,} {'cell' if cells else 'path'}{'' if count == 1 else 's'} with {span} replicates"
-    beyond = wanted is not None and max(each) > wanted
-    return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
 
 
 def has_value(name: str, rows: Sequence[Row]) -> bool:

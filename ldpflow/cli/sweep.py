@@ -31,6 +31,8 @@ from ldpflow.errors import InputError, SweepInterrupted, distinct_failures
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import RunResult
@@ -220,7 +222,7 @@ def print_plan(reused: int, computed: int) -> None:
 
 
 def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
-    from ldpflow.cli.sheets import count_replicates, summary_sheet, trajectory_sheet
+    from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
     from ldpflow.study.plugins import plugin_flags
     from ldpflow.study.stored import stored_notes
 
@@ -235,8 +237,28 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         table = run.trajectories()
         trajectory_sheet(table).show()
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    counted = count_replicates(table, wanted)
-    print_wrapped(f"{counted}; {computed}; rows in {run.out}", sys.stdout)
+    print_wrapped(f"{count_replicates(study, table, wanted)}; {computed}; rows in {run.out}", sys.stdout)
+
+
+def count_replicates(study: Study, table: pa.Table, wanted: int | None) -> str:
+    """Numbers of cells or followed paths of the study, and of replicates, maybe more than ``wanted``."""
+    from ldpflow.store.schema import cell_id, cell_keys
+    from ldpflow.sweeps import keys_of_cells
+
+    rows, names, kind = table.to_pylist(), cell_keys(table.schema), "cell"
+    if study.method:
+        own = keys_of_cells(study)
+        rows = [row for row in rows if (row["path"], cell_id({n: row.get(n) for n in names})) in own]
+    else:
+        paths, kind = {f"p{simulator.key}" for simulator in study.simulators()}, "path"
+        rows = [*{row["path"]: row for row in rows if row["path"] in paths}.values()]
+    if not rows:
+        return "no replicates"
+    least, most = (choose(row["replicates"] for row in rows) for choose in (min, max))
+    span = f"{least:,}" if least == most else f"{least:,} to {most:,}"
+    words = f"{counted(len(rows), kind)} with {span} replicates"
+    beyond = wanted is not None and most > wanted
+    return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
 
 
 def print_troubles(result: RunResult, again: str) -> None:

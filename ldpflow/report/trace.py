@@ -22,6 +22,9 @@ from ldpflow.store.schema import FINISHED, declared_columns
 from ldpflow.study import Study
 
 MOST_BYTES = 2**30
+FIRST, SPLIT, LAST = 10, 200_000, 10**6
+"""Smallest n, the one where the second panel begins, and the largest."""
+POINTS = 400
 
 
 def log_grid(first: int, last: int, count: int) -> list[int]:
@@ -29,13 +32,11 @@ def log_grid(first: int, last: int, count: int) -> list[int]:
     return list(np.unique(np.geomspace(first, last, count).round().astype(int)).tolist())
 
 
-def trace(
-    study: Study, first: int = 10, last: int = 10**6, points: int = 400, replicate: int = 0
-) -> pa.Table:
+def trace(study: Study, replicate: int = 0) -> pa.Table:
     """Estimates and limits of all methods along one path at many n, as rows in the store's schema.
 
-    n runs from ``first`` to ``last``, evenly spaced in its logarithm; rounding merges some of the smallest of
-    ``points``. Those of the study are not used.
+    n runs from 10, or the records of a step, to 10^6, evenly spaced in its logarithm; rounding merges some of
+    the smallest of 400. Those of the study are not used.
     """
     plans = study.plans()
     if len(plans) != 1 or plans[0].simulator.horizon is not None:
@@ -44,22 +45,22 @@ def trace(
         raise InputError("study", found, "one path that serves every n", hint)
     simulator = plans[0].simulator
     least = simulator.parts()["algorithm"].records_per_step()
-    if not least <= first < last:
-        raise InputError("from", first, f"an integer in [{least}, {last})")
-    grid = log_grid(first, last, points)
+    if least >= LAST:
+        raise InputError("study", study.name, f"steps of fewer than {LAST:,} records", f"Its have {least:,}.")
+    grid = log_grid(max(FIRST, least), LAST, POINTS)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     size = simulator.cost(simulator.needs(cells), 1).bytes
     if size > MOST_BYTES:
         allowed = f"a record of at most {MOST_BYTES / 2**20:,.0f} MiB"
-        raise InputError("points", points, allowed, f"These points need {size / 2**20:,.0f} MiB.")
+        raise InputError("study", study.name, allowed, f"{len(grid)} n need {size / 2**20:,.0f} MiB.")
     rows = simulate(Batch(simulator, study.seed, replicate, replicate + 1, cells)).rows
     return rows.sort_by([(name, "ascending") for name in ("n", "method", "level", "coordinate")])
 
 
-def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
+def trace_plot(rows: pa.Table, coordinate: int = 0) -> Any:
     """Plot estimates and limits of all methods against n: the rows of :func:`trace` at one level.
 
-    n is logarithmic up to ``split`` and linear, in a second panel, beyond.
+    n is logarithmic up to 200,000 and linear, in a second panel, beyond.
     """
     table = [row for row in rows.to_pylist() if row["coordinate"] == coordinate]
     if not table:
@@ -80,10 +81,10 @@ def trace_plot(rows: pa.Table, split: int, coordinate: int = 0) -> Any:
     scale = named_scale({series: shades[method] for series, method in methods.items()})
     colour = alt.Color("series:N", scale=scale, legend=alt.Legend(title="limits"))
     # The first few n have limits of any size, which would flatten all that is to be seen.
-    sizes = sorted(abs(v["limit"] - truth) for v in values if 100 <= v["n"] <= split)
+    sizes = sorted(abs(v["limit"] - truth) for v in values if 100 <= v["n"] <= SPLIT)
     reach = 1.1 * sizes[int(0.985 * (len(sizes) - 1))] if sizes else 1.0
     drawn = []
-    for low, high, log in ((grid[0], split, True), (split, grid[-1], False)):
+    for low, high, log in ((grid[0], SPLIT, True), (SPLIT, grid[-1], False)):
         here = [v for v in values if low <= v["n"] <= high]
         if low >= high or not here:
             continue

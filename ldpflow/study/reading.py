@@ -235,10 +235,7 @@ def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
         raise InputError("monitor.target_n", found.target_n, "one target", "There is target_length too.")
     if not users:
         return found
-    first = found.first_n or users[0]
-    if first > users[-1]:
-        raise InputError("monitor.first_n", first, f"at most {users[-1]:,}, the largest n")
-    return found.model_copy(update={"first_n": first})
+    return found.model_copy(update={"first_n": found.first_n or users[0]})
 
 
 def toml_text(settings: dict[str, Any]) -> str:

@@ -344,10 +344,15 @@ class Study:
         object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
         self._check_size()
         self.plans()
-        if self.monitor is not None and not self.method:
+        if self.monitor is None:
+            return
+        if not self.method:
             raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
-        if self.monitor is not None and any(path.horizon is not None for path in self.simulators()):
+        if any(path.horizon is not None for path in self.simulators()):
             raise InputError("monitor", self.monitor.model_dump(), "a study whose n share their paths")
+        if (self.monitor.first_n or 0) > self.n[-1]:
+            allowed = f"at most {self.n[-1]:,}, the largest n"
+            raise InputError("monitor.first_n", self.monitor.first_n, allowed)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:

@@ -13,21 +13,20 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.study.plugins import plugins_of
+from tests.kernels import uncompiled
 from tests.studies import forget_plugins, small
 
-ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
+METHOD = (HERE / "plugin_method.py").read_text()
+LAW = (HERE / "plugin_law.py").read_text()
 
 
-def python(code, *arguments, cwd, file=None):
-    """Run code, in a file of this name, in a process of its own: exit code, output and errors."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    if file is not None:
-        (cwd / file).write_text(code)
-    program = ["-c", code] if file is None else [file]
+def python(code, *arguments, cwd):
+    """Run code, in a file script.py, in a process of its own: exit code, output and errors."""
+    (cwd / "script.py").write_text(code)
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", *program, *map(str, arguments)],
-        capture_output=True, text=True, env=environment, cwd=cwd,
+        [sys.executable, "-W", "ignore", "script.py", *map(str, arguments)],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(HERE.parents[1])}, cwd=cwd,
     )  # fmt: skip
     return done.returncode, done.stdout, done.stderr
 
@@ -54,8 +53,7 @@ if __name__ == "__main__":
 
 def test_a_method_in_a_file_is_swept_on_ray_grown_and_refused_when_edited(tmp_path, ray_address, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    text = (HERE / "plugin_method.py").read_text()
-    Path("mine.py").write_text(text)
+    Path("mine.py").write_text(METHOD)
     code, out, error = python(SWEEP, ray_address, cwd=tmp_path)
     assert code == 0 and "'whole_width_median': 0.6" in out, error
     names = {"__name__": "study"}
@@ -63,13 +61,13 @@ def test_a_method_in_a_file_is_swept_on_ray_grown_and_refused_when_edited(tmp_pa
     run = lf.sweep(names["study"].replace(replicates=20), "run", executor="serial")
     assert run.result.finished_replicates == 20 and run.replay(replicate=3).equal
     forget_plugins("fixed_width")
-    Path("mine.py").write_text(text.replace("FACTOR = 2.0", "FACTOR = 3.0"))
+    Path("mine.py").write_text(METHOD.replace("FACTOR = 2.0", "FACTOR = 3.0"))
     with pytest.raises(lf.InputError, match="plugins.mine") as caught:
         exec(SWEEP, names)
         lf.sweep(names["study"].replace(replicates=30), "run", executor="serial")
     assert str(caught.value).count("SHA-256") >= 2
     (kept,) = (tmp_path / "run" / "plugins").iterdir()
-    assert (kept / "mine.py").read_text() == text
+    assert (kept / "mine.py").read_text() == METHOD
     forget_plugins("fixed_width")
     # Reading needs none of it.
     run = lf.open_run("run")
@@ -100,16 +98,13 @@ main(["list"])
 
 
 def test_a_package_reaches_the_workers_by_its_entry_point(tmp_path, ray_address):
-    for name, text in PACKAGE.items():
+    helper = "FACTOR = 2.0\n\n\ndef twice(value):\n    return FACTOR * value\n"
+    assert helper in METHOD
+    method = METHOD.replace(helper, "from ownmethods.helper import twice\n")
+    code_of = {"ownmethods/helper.py": helper, "ownmethods/method.py": method}
+    for name, text in {**PACKAGE, **code_of}.items():
         (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "site" / name).write_text(text)
-    text = (HERE / "plugin_method.py").read_text()
-    helper = "FACTOR = 2.0\n\n\ndef twice(value):\n    return FACTOR * value\n"
-    assert helper in text
-    (tmp_path / "site" / "ownmethods" / "helper.py").write_text(helper)
-    (tmp_path / "site" / "ownmethods" / "method.py").write_text(
-        text.replace(helper, "from ownmethods.helper import twice\n")
-    )
     code, out, error = python(INSTALLED, tmp_path / "site", ray_address, cwd=tmp_path)
     assert code == 0, error
     assert "0.2" in out and "fixed_width" in out
@@ -124,16 +119,16 @@ def law_study(**changes):
     return small(plugins=[str(HERE / "plugin_law.py")], **settings | changes)
 
 
-def test_a_data_law_of_a_plugin(tmp_path):
-    study = law_study()
+def test_a_data_law_of_a_plugin(tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
+    study = law_study(n=50)
     assert lf.Study.from_toml(study.to_toml()) == study and "plugin_law" in study.to_toml()
-    truths = [simulator.problem.truth()[0] for simulator in study.simulators()]
-    assert truths == [0.5, 1.5]  # shape * sqrt(0.25)
-    assert study.simulators()[1].problem.curvature()[0][0] == 2 * 1.5 / 9
-    run = lf.sweep(study, tmp_path / "run", executor="serial")
+    problems = [simulator.problem for simulator in study.simulators()]
+    assert [problem.truth()[0] for problem in problems] == [0.5, 1.5]  # shape * sqrt(0.25)
+    assert problems[1].curvature()[0][0] == 2 * 1.5 / 9
+    run = lf.sweep(study.replace({"problem.shape": 3.0}), tmp_path / "run", executor="serial")
     assert set(run.summary()["law"].to_pylist()) == {"ramp"} and run.check().passed
-    (plugin,) = plugins_of(study.components())
-    assert plugin.name == "plugin_law"
+    assert [plugin.name for plugin in plugins_of(study.components())] == ["plugin_law"]
 
 
 def test_a_protocol_of_a_plugin(tmp_path):
@@ -158,17 +153,18 @@ def test_settings_that_a_law_does_not_have_are_refused():
         lf.Quantile(law="ramp", df=3.0)
 
 
-def test_a_law_that_cannot_be_registered(tmp_path):
-    text = (HERE / "plugin_law.py").read_text()
-    for name, right, wrong, said in (
-        ("taken", '"ramp"', '"normal"', "ldpflow has this one"),
-        ("settings", "    shape: ", "    other: float = 1.0\n    shape: ", "no setting but `shape`"),
-        ("abstract", "def cdf", "def distribution", "cdf"),
-    ):
-        (tmp_path / f"law_{name}.py").write_text(text.replace(right, wrong))
-        with pytest.raises(lf.InputError) as caught:
-            lf.load_plugin(str(tmp_path / f"law_{name}.py"))
-        assert said in str(caught.value) and f"law_{name}.py: Ramp" in str(caught.value)
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('"ramp"', '"normal"', "ldpflow has this one"),
+        ("    shape: ", "    other: float = 1.0\n    shape: ", "no setting but `shape`"),
+        ("def cdf", "def distribution", "cdf"),
+    ],
+)
+def test_a_law_that_cannot_be_registered(tmp_path, right, wrong, said):
+    (tmp_path / "wrong_law.py").write_text(LAW.replace(right, wrong))
+    with pytest.raises(lf.InputError, match=f"wrong_law.py: Ramp.*{said}"):
+        lf.load_plugin(str(tmp_path / "wrong_law.py"))
 
 
 SCRIPT = """
@@ -184,21 +180,20 @@ print(run.summary(columns="whole_width_median").to_pylist())
 
 @pytest.mark.slow
 def test_a_method_defined_in_a_script_runs_on_ray_and_its_edit_is_refused(tmp_path, ray_address):
-    text = (HERE / "plugin_method.py").read_text() + SCRIPT
-    code, out, error = python(text, ray_address, 6, cwd=tmp_path, file="script.py")
+    text = METHOD + SCRIPT
+    code, out, error = python(text, ray_address, 6, cwd=tmp_path)
     assert code == 0 and "0.6" in out, error
     # The script may change, the class and what it uses may not.
-    code, out, error = python(text + "\nunrelated = 1\n", "serial", 9, cwd=tmp_path, file="script.py")
+    code, out, error = python(text + "\nunrelated = 1\n", "serial", 9, cwd=tmp_path)
     assert code == 0, error
-    edited = text.replace("FACTOR = 2.0", "FACTOR = 3.0")
-    code, out, error = python(edited, "serial", 12, cwd=tmp_path, file="script.py")
+    code, out, error = python(text.replace("FACTOR = 2.0", "FACTOR = 3.0"), "serial", 12, cwd=tmp_path)
     assert code == 1 and "plugins.__main__.FixedWidth" in error
     with pytest.warns(UserWarning, match="needs the plug-in __main__.FixedWidth"):
         assert lf.open_run(tmp_path / "run").check().passed
 
 
 def test_a_method_of_a_notebook_that_raises_names_its_line(tmp_path, monkeypatch):
-    text = (HERE / "plugin_method.py").read_text().replace("steps = record.steps(n)", "return record.nope")
+    text = METHOD.replace("steps = record.steps(n)", "return record.nope")
     monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
     monkeypatch.setitem(linecache.cache, "<cell>", (len(text), None, text.splitlines(True), "<cell>"))
     exec(compile(text, "<cell>", "exec", dont_inherit=True), vars(sys.modules["__main__"]))
@@ -211,7 +206,7 @@ def test_a_method_of_a_notebook_that_raises_names_its_line(tmp_path, monkeypatch
 
 
 def test_kernels_of_a_script_are_refused_on_ray(tmp_path):
-    text = (HERE / "plugin_law.py").read_text() + SCRIPT.replace("lf.Quantile()", 'lf.Quantile(law="ramp")')
+    text = LAW + SCRIPT.replace("lf.Quantile()", 'lf.Quantile(law="ramp")')
     text = text.replace("FixedWidth(half=[0.1, 0.3])", "lf.Oracle()")
-    code, _, error = python(text, "127.0.0.1:1", 8, cwd=tmp_path, file="script.py")
+    code, _, error = python(text, "127.0.0.1:1", 8, cwd=tmp_path)
     assert code == 1 and "law.kind: 'ramp' is not allowed" in error and "%%writefile" in error

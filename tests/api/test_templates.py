@@ -47,15 +47,14 @@ def test_a_component_and_its_test_pass_as_written(kind, tmp_path):
         write_component(kind, f"first_{kind}", str(tmp_path))
 
 
-def test_refused(tmp_path):
-    for kind, name, field in (
-        ("problem", "A b", "name"),
-        ("problem", "quantile", "name"),
-        ("thing", "x", "kind"),
-    ):
-        with pytest.raises(InputError) as caught:
-            write_component(kind, name, str(tmp_path))
-        assert caught.value.field == field
+@pytest.mark.parametrize(
+    ("kind", "name", "field"),
+    [("problem", "A b", "name"), ("problem", "quantile", "name"), ("thing", "x", "kind")],
+)
+def test_refused(tmp_path, kind, name, field):
+    with pytest.raises(InputError) as caught:
+        write_component(kind, name, str(tmp_path))
+    assert caught.value.field == field
 
 
 WRONG = {
@@ -94,15 +93,12 @@ def test_a_biased_mechanism_and_bits_that_depend_on_the_batch_are_found(tmp_path
 
 
 def test_a_plugin_with_a_missing_method_is_one_message(tmp_path):
-    file = tmp_path / "incomplete.py"
-    file.write_text(
+    (tmp_path / "incomplete.py").write_text(
         "from typing import Literal\nimport ldpflow as lf\n\n@lf.register\nclass Half(lf.Problem):\n"
         '    """Half a problem."""\n    kind: Literal["half"] = "half"\n'
     )
-    with pytest.raises(InputError, match=r"incomplete.py: Half") as caught:
-        check_plugin(str(file))
-    assert "truth" in str(caught.value)
-    file = tmp_path / "broken.py"
-    file.write_text("x = 1\nraise RuntimeError('not today')\n")
+    with pytest.raises(InputError, match=r"incomplete.py: Half(.|\n)*truth"):
+        check_plugin(str(tmp_path / "incomplete.py"))
+    (tmp_path / "broken.py").write_text("x = 1\nraise RuntimeError('not today')\n")
     with pytest.raises(InputError, match="RuntimeError in line 2: not today"):
-        check_plugin(str(file))
+        check_plugin(str(tmp_path / "broken.py"))

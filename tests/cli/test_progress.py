@@ -85,9 +85,10 @@ def test_a_terminal(tmp_path, flags, terminal, bar, monkeypatch):
     ours, other = pty.openpty()
     monkeypatch.setenv("TERM", terminal)
     monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("ldpflow.cli.progress.DRAWN_PER_SECOND", 40)
 
     def run_study(study, out, chosen, **options):
-        time.sleep(0.6)  # the state has been drawn by then
+        time.sleep(0.2)  # the state has been drawn by then
         (options["on_engine"] or str)("a note")
         options["on_event"](Progress(1, 2, 50, 100, 1.0))
         raise KeyboardInterrupt

@@ -31,23 +31,9 @@ def swept(tmp_path, monkeypatch):
     forget_plugins("fixed_width")
 
 
-def edited(tmp_path, before, after):
-    """The file of the method, with a change."""
-    assert before in METHOD
-    (tmp_path / "mine.py").write_text(METHOD.replace(before, after))
-
-
-def test_the_only_path_needs_no_key_and_every_setting_is_a_column(swept, ldpflow):
-    swept()
-    found = ldpflow("replay", "run", "--replicate", 3, "--plugin", "mine.py")
-    assert found.code == 0 and "equal, bit for bit" in found.out
-    header = found.out.splitlines()[0].split()
-    assert "half" in header and "whole_width" not in found.out
-
-
 def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, ldpflow, tmp_path):
     swept()
-    edited(tmp_path, "FACTOR = 2.0", "FACTOR = 4.0")
+    (tmp_path / "mine.py").write_text(METHOD.replace("FACTOR = 2.0", "FACTOR = 4.0"))
     found = ldpflow("replay", "run", "--replicate", 3, "--plugin", "mine.py")
     assert found.code == 1 and "DIFFERENT" in found.out
     assert re.search(
@@ -61,14 +47,10 @@ def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, l
     assert not any("hash" in line for line in lines) and "computed again differ" in lines[0]
 
 
-def test_a_plugin_that_is_not_loaded_is_named_once(swept, ldpflow):
+def test_a_repair_with_the_plugin_and_without_the_study(swept, ldpflow, tmp_path):
     swept(problem=lf.Quantile(tau=[0.3, 0.5]))
     checked = ldpflow("check", "run", "--recompute", 1.0)
     assert checked.out.count("the plug-in mine of this run") == 1 and "1 finding" in checked.out
-
-
-def test_a_repair_with_the_plugin_and_without_the_study(swept, ldpflow, tmp_path):
-    swept()
     part = next((tmp_path / "run" / "replicates").rglob("*.parquet"))
     part.write_bytes(part.read_bytes()[:-1])
     mended = ldpflow("check", "run", "--repair", "--engine", "serial", "--plugin", "mine.py")
@@ -108,12 +90,6 @@ def test_a_method_that_is_not_judged_is_named_and_the_next_command_loads_it(swep
     found = ldpflow("sweep", "run/study.toml", "--out", "run", "--engine", "serial", "--plugin", "mine.py")
     assert found.code == 0 and "Next: ldpflow report run --plugin mine.py" in found.out
     assert "Not judged" not in ldpflow("summary", "run", "--best", "--plugin", "mine.py").out
-
-
-def test_a_key_that_the_run_lacks_is_refused(swept, ldpflow):
-    swept()
-    wrong = ldpflow("replay", "run", "--path", "p" + "0" * 16, "--replicate", 3, "--plugin", "mine.py")
-    assert wrong.code == 2 and "--path: 'p0000000000000000' is not allowed" in wrong.err
 
 
 def test_a_kind_without_its_file_and_rows_that_all_failed(swept, ldpflow, tmp_path):

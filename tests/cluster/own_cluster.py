@@ -18,7 +18,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,17 +51,13 @@ class OwnCluster:
 
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback interface that are free, and that the system does not hand out."""
-    found: list[int] = []
+    found: set[int] = set()
     while len(found) < count:
         port = 20000 + secrets.randbelow(10000)
-        with socket.socket() as trial:
-            try:
-                trial.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        if port not in found:
-            found.append(port)
-    return found
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("127.0.0.1", port))
+            found.add(port)
+    return [*found]
 
 
 def environment(folder: Path) -> dict[str, str]:
@@ -128,20 +124,12 @@ def wait_for_jobs(cluster: OwnCluster, head: subprocess.Popen[bytes]) -> None:
 
 def end(process: subprocess.Popen[bytes]) -> None:
     """End a process and all of its session."""
-    session = process.pid
     process.send_signal(signal.SIGTERM)
-    try:
+    with suppress(subprocess.TimeoutExpired):
         process.wait(10)
-    except subprocess.TimeoutExpired:
-        pass
     for entry in Path("/proc").glob("[0-9]*/stat"):
-        try:
+        with suppress(OSError):
             fields = entry.read_text(errors="replace").rpartition(")")[2].split()
-        except OSError:
-            continue
-        if int(fields[3]) == session:
-            try:
+            if int(fields[3]) == process.pid:
                 os.kill(int(entry.parent.name), signal.SIGKILL)
-            except ProcessLookupError:
-                continue
     process.wait()

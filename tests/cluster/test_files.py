@@ -21,12 +21,11 @@ FOLDER = ROOT / "workflows" / "cluster"
 LAUNCHER = [ROOT / "cluster.yaml", FOLDER / "gcp.yaml"]
 SCHEMA = json.loads((Path(ray.__file__).parent / "autoscaler" / "ray-schema.json").read_text())
 # ray.io/v1: fields that KubeRay's reference of the resource lists, as far as they are used here.
-FIELDS = {
-    *("entrypoint", "rayClusterSpec", "shutdownAfterJobFinishes", "submissionMode", "submitterPodTemplate"),
-    *("ttlSecondsAfterFinished", "authOptions", "autoscalerOptions", "enableInTreeAutoscaling", "rayVersion"),
-    *("headGroupSpec", "workerGroupSpecs", "rayStartParams", "template", "groupName", "maxReplicas"),
-    *("minReplicas", "replicas"),
-}
+FIELDS = set(
+    "entrypoint rayClusterSpec shutdownAfterJobFinishes submissionMode submitterPodTemplate authOptions "
+    "ttlSecondsAfterFinished autoscalerOptions enableInTreeAutoscaling rayVersion headGroupSpec replicas "
+    "workerGroupSpecs rayStartParams template groupName maxReplicas minReplicas".split()
+)
 
 
 def options(command):

@@ -39,28 +39,24 @@ def silent(connection: socket.socket, request: bytes) -> None:
     connection.recv(1)
 
 
-def endless(connection: socket.socket, request: bytes) -> None:
-    connection.sendall(HEAD + b"\r\n{")
-    while True:
-        connection.sendall(b" " * 65536)
+def flowing(piece: bytes, seconds: float) -> Callable[[socket.socket, bytes], None]:
+    """An answer without an end."""
 
-
-def dripping(connection: socket.socket, request: bytes) -> None:
-    connection.sendall(HEAD + b"\r\n{")
-    while True:
-        connection.sendall(b" ")
-        time.sleep(0.05)
-
-
-def saying(text: bytes) -> Callable[[socket.socket, bytes], None]:
     def answer(connection: socket.socket, request: bytes) -> None:
-        connection.sendall(HEAD + b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(text), text))
+        connection.sendall(HEAD + b"\r\n{")
+        while True:
+            connection.sendall(piece)
+            time.sleep(seconds)
 
     return answer
 
 
-def cut(connection: socket.socket, request: bytes) -> None:
-    connection.sendall(HEAD + b"Content-Length: 1000\r\n\r\n{")
+def saying(text: bytes, length: int | None = None) -> Callable[[socket.socket, bytes], None]:
+    def answer(connection: socket.socket, request: bytes) -> None:
+        head = b"Content-Length: %d\r\nConnection: close\r\n\r\n" % (length or len(text))
+        connection.sendall(HEAD + head + text)
+
+    return answer
 
 
 VERSION = b'{"version": "4", "ray_version": "2.60.0", "ray_commit": "", "session_name": ""}'
@@ -72,14 +68,15 @@ def silent_later(connection: socket.socket, request: bytes) -> None:
     answer(connection, request)
 
 
-ANSWERS = [
-    *(silent, silent_later, endless, dripping, cut),
-    *map(saying, (b"{}", b"[]", b"null", b'{"ray_version": []}', b"<html>hello</html>", b"\xff\xfe")),
-]
+ANSWERS = {
+    "silent": silent, "silent later": silent_later, "endless": flowing(b" " * 65536, 0.0),
+    "dripping": flowing(b" ", 0.05), "cut": saying(b"{", 1000),
+    **{str(text): saying(text) for text in (b"[]", b'{"ray_version": []}', b"<html></html>", b"\xff\xfe")},
+}  # fmt: skip
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
 def test_a_server_that_is_no_head(tmp_path, monkeypatch, capsys, answer):
     monkeypatch.setattr(jobs, "ANSWER_SECONDS", 1.0)
     monkeypatch.setenv("RAY_API_SERVER_ADDRESS", "")

@@ -72,8 +72,7 @@ def submitted(cluster, *words):
 
 def followed(cluster, job):
     """Output of a job that succeeds, by the command that submit prints."""
-    command = ("ray.scripts.scripts", "job", "logs", job, "--address", cluster.address, "--follow")
-    done = cluster.run(*command)
+    done = cluster.run(*f"ray.scripts.scripts job logs {job} --address {cluster.address} --follow".split())
     assert done.returncode == 0 and f"'{job}' succeeded" in done.stdout + done.stderr, done
     return done.stdout
 
@@ -136,44 +135,31 @@ def test_plugins_travel_with_a_job_that_goes_on_when_submitted_again(tmp_path, c
 
 def test_a_shipped_study_runs_from_its_folder_alone(tmp_path, monkeypatch):
     load_plugin(str(PLUGIN))
-    mapping = PLUGGED | {"replicates": 4}
-    write_study(Study.from_mapping(mapping), str(tmp_path))
+    write_study(Study.from_mapping(PLUGGED | {"replicates": 4}), str(tmp_path))
     assert sorted(file.name for file in tmp_path.iterdir()) == ["plugin_method.py", "study.toml"]
     monkeypatch.chdir(tmp_path)
     assert main(["sweep", "study.toml", "--engine", "serial", "--out", "run", "--quiet"]) == 0
     assert open_run(tmp_path / "run").summary()["method"].to_pylist() == ["fixed_width"]
 
 
-@pytest.mark.parametrize(
-    ("token", "says"),
-    [
-        ("wrong", "Invalid authentication token"),
-        pytest.param(None, "file cannot be opened", marks=pytest.mark.slow),
-    ],
-)
-def test_without_the_token(tmp_path, cluster, token, says):
+def test_without_the_token(tmp_path, cluster):
     """Refused by the dashboard itself, and by one message."""
-    file = tmp_path / "token"
-    if token is not None:
-        file.write_text(token)
     submit = ("ldpflow", "submit", "quickstart", "--out", tmp_path / "run", "--address", cluster.address)
-    done = cluster.run(*submit, RAY_AUTH_TOKEN_PATH=str(file))
+    (tmp_path / "token").write_text("wrong")
+    done = cluster.run(*submit, RAY_AUTH_TOKEN_PATH=str(tmp_path / "token"))
     assert done.returncode == 2 and not (tmp_path / "run").exists()
     assert done.stderr.count("ldpflow:") == 1 and "Traceback" not in done.stderr
-    assert "--address" in done.stderr and ".ray/auth_token" in done.stderr and says in done.stderr
-    if token:
-        request = urllib.request.Request(
-            f"{cluster.address}/api/jobs/", headers={"Authorization": f"Bearer {token}"}
-        )
-        with pytest.raises(urllib.error.HTTPError, match="403"):
-            urllib.request.urlopen(request)
+    for said in ("--address", ".ray/auth_token", "Invalid authentication token"):
+        assert said in done.stderr
+    headers = {"Authorization": "Bearer wrong"}
+    with pytest.raises(urllib.error.HTTPError, match="403"):
+        urllib.request.urlopen(urllib.request.Request(f"{cluster.address}/api/jobs/", headers=headers))
 
 
 @pytest.mark.parametrize(
     ("address", "says"),
     [
         ("ray://127.0.0.1:10001", "dashboard of the cluster"),
-        ("auto", "dashboard of the cluster"),
         ("http://127.0.0.1:9", "Is the cluster up, and the tunnel"),
         ("http://host.invalid", "Is the cluster up, and the tunnel"),
     ],
@@ -196,9 +182,9 @@ def test_a_place_that_holds_another_study_or_is_in_use(tmp_path, study):
     serial(tmp_path / "run", Study.from_mapping(SMALL | {"seed": 5, "replicates": 4}))
     with pytest.raises(InputError, match="seed: '4' is not allowed.*\n  - seed = 5\n  \\+ seed = 4"):
         check(str(tmp_path / "run"), None, str(study))
-    with RunLock(RunStore(tmp_path / "other"), "somebody"):
-        with pytest.raises(InputError, match="no other sweep is writing to"):
-            check(str(tmp_path / "other"), None, str(study))
+    with RunLock(RunStore(tmp_path), "somebody"):
+        with pytest.raises(InputError, match="no other sweep is writing"):
+            check(str(tmp_path), None, str(study))
 
 
 @pytest.mark.parametrize("error", [OSError("AWS Error ACCESS_DENIED"), PermissionError(13, "ACCESS_DENIED")])

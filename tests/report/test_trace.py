@@ -17,9 +17,15 @@ ONE = changed(
 )  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ldpflow.report.trace.LAST", 2000)
+    monkeypatch.setattr("ldpflow.report.trace.POINTS", 20)
+
+
 def test_rows_are_those_of_single_runs() -> None:
     study = Study.from_mapping(ONE)
-    rows = trace(study, 10, 2000, 20, replicate=3)
+    rows = trace(study, replicate=3)
     grid = log_grid(10, 2000, 20)
     assert sorted(set(rows["n"].to_pylist())) == grid and (grid[0], grid[-1]) == (10, 2000)
     assert 350 < len(log_grid(10, 1_000_000, 400)) <= 400
@@ -31,15 +37,12 @@ def test_rows_are_those_of_single_runs() -> None:
         assert repr(here) == repr(alone.to_pylist())
 
 
-@pytest.mark.parametrize(
-    ("study", "options", "said"),
-    [
-        (changed(), {}, "^study: "),
-        (ONE, {"first": 20, "last": 10}, "^from: "),
-        (ONE, {"last": 10_000, "points": 50}, "^points: "),
-    ],
-)
-def test_refused(study: dict, options: dict, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ldpflow.report.trace.MOST_BYTES", 2**16)
-    with pytest.raises(InputError, match=said):
-        trace(Study.from_mapping(study), **options)
+STEPS = {"kind": "minibatch_sgd", "gamma": 0.6, "batch_size": 5000}
+LARGE = ONE | {"algorithm": STEPS, "grid": {"n": [1e5], "level": [0.9]}}
+
+
+@pytest.mark.parametrize(("study", "said"), [(changed(), "one path"), (ONE, "MiB"), (LARGE, "2,000 records")])
+def test_refused(study: dict, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ldpflow.report.trace.MOST_BYTES", 2**14)
+    with pytest.raises(InputError, match=f"^study: .*{said}"):
+        trace(Study.from_mapping(study))
