@@ -70,7 +70,7 @@ def same_cells(store, damaged="refuse"):
     return len(pieces)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -97,7 +97,7 @@ def test_pieces_hold_no_more_rows_than_they_may(tmp_path, monkeypatch):
     store = RunStore(tmp_path)
     for first in range(0, 60, 20):
         store.replicates.write(KEY, with_checks(complete_rows(first, first + 20, (*CELLS, TR))), META)
-    for held, pieces in ((1, 8), (60, 8), (119, 8), (120, 4), (479, 2), (480, 1)):
+    for held, pieces in ((1, 8), (119, 8), (120, 4), (480, 1)):
         monkeypatch.setattr(stored, "HELD_ROWS", held)
         assert same_cells(store) == pieces
         sizes = [sum(len(cell.ok) for cell in cells) for _, cells in stored_cells(store, damaged="refuse")]
@@ -231,10 +231,8 @@ def peak(run, count):
 
 
 def test_memory_does_not_grow_with_the_rows_of_a_path(tmp_path, monkeypatch):
-    monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", 4000)
-    monkeypatch.setattr(benchmark, "PART_ROWS", 4000)
-    monkeypatch.setattr("ldpflow.results.decomposition.CHUNK", 2**12)
-    small, large = peak(tmp_path / "small", 8000), peak(tmp_path / "large", 24_000)
-    assert large < 1.6 * small
-    # 16,000 rows more; a path in memory took some 690 bytes for each of them.
-    assert large - small < 16_000 * 60
+    monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", 2000)
+    monkeypatch.setattr(benchmark, "PART_ROWS", 2000)
+    monkeypatch.setattr("ldpflow.results.decomposition.CHUNK", 2**11)
+    # A path in memory takes some 690 bytes for each row: 2.7 and 8.2 MB.
+    assert peak(tmp_path / "large", 12_000) < 1.6 * peak(tmp_path / "small", 4000) < 4e6
