@@ -66,22 +66,13 @@ def test_second_moments_of_steps_that_are_too_large():
     assert np.isposinf(theory.second_moments(KAPPA_10, np.full(10, 0.1), 1, 2.0, 0.25, 0.0, 2000)[-1]).all()
 
 
-@pytest.mark.parametrize("vector", [None, *(pytest.param(v, marks=pytest.mark.slow) for v in VECTORS)])
-def test_simulation_has_the_exact_means(vector):
-    """dp_mbssgd without clipping, 1024 replicates: each |z| < 4.5 (eight tests: fails for 5 in 10^5 seeds).
-
-    At the tabled settings, and at three coordinates against the literal recursion.
-    """
-    if vector is None:
-        lam, b, T, eta, sigma, tau = (1.0, 0.5, 0.2), 16, 60, 0.8, 0.7, 0.05
-        last, tail = literal.mean_risks(lam, [1 / 3] * 3, b, eta, sigma, [tau] * T, T)
-    else:
-        lam, b, T, eta, sigma, tau, last, tail = vector
-    problem = LeastSquares(eigenvalues=lam, sigma=sigma)
-    algorithm = DpMbssgd(
-        iterations=T, eta=eta, clip=1e4, noise_multiplier=tau * b / 2e4, infeasible_is="warned"
-    )
-    path = path_of(problem, algorithm, b * T)
+def test_simulation_has_the_exact_means():
+    """dp_mbssgd without clipping, 1024 replicates: each |z| < 4.5 (fails for 1 in 10^5 seeds)."""
+    lam, b, T, eta, sigma, tau = (1.0, 0.5, 0.2), 16, 60, 0.8, 0.7, 0.05
+    last, tail = literal.mean_risks(lam, [1 / 3] * 3, b, eta, sigma, [tau] * T, T)
+    noise = {"clip": 1e4, "noise_multiplier": tau * b / 2e4}
+    algorithm = DpMbssgd(iterations=T, eta=eta, infeasible_is="warned", **noise)
+    path = path_of(LeastSquares(eigenvalues=lam, sigma=sigma), algorithm, b * T)
     found = simulated(path, b * T, 1024)
     assert found["clipped"].max() == 0.0
     assert agrees(found["last_exc"], last, 4.5)
@@ -152,31 +143,6 @@ def test_long_run_variance_of_constant_steps():
     assert math.isnan(asymptotic_variances(unstable)[0])
 
 
-LOG_N = math.sqrt(math.log(2e5))
-REFERENCE = [
-    # N, problem, alpha, T, c_zeta, R from, mean excess risk and its standard error, as measured elsewhere
-    (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, LOG_N, "moment", 3.84e-4, 0.23e-4),
-    (200_000, {"d": 10, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 5.21e-5, 0.39e-5),
-    (200_000, {"d": 20, "sigma": 0.5}, 10.51, 20, 1.0, "moment", 1.46e-4, 0.06e-4),
-    (200_000, {"d": 10, "sigma": 0.5}, 1e-3, 20, 1.0, "moment", 1.43e-5, 0.07e-5),
-    (300_000, {"d": 10, "sigma": 0.5}, 5.35, 20, 2.0, "trace", 2.48e-5, 0.13e-5),
-    (600_000, {"eigenvalues": KAPPA_10, "sigma": 0.5}, 5.35, 60, 2.0, "trace", 1.87e-5, 0.11e-5),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("row", REFERENCE)
-def test_end_to_end_reference_runs(row):
-    """256 replicates against the reference: |z| < 4."""
-    n, settings, alpha, T, c_zeta, radius_of, mean, se = row
-    algorithm = DpAmbssgd(
-        noise_multiplier=alpha, iterations=T, c_zeta=c_zeta, radius_of=radius_of, domain=64.0
-    )
-    path = path_of(LeastSquares(**settings), algorithm, n)
-    found = simulated(path, n, 256)["tail_exc"]
-    assert abs(found.mean() - mean) < 4 * math.hypot(found.std(ddof=1) / 16, se)
-
-
 @pytest.mark.slow
 def test_thresholds_fall_to_the_scale_of_sigma():
     """sigma = 0.1: the median gamma goes from about 2 to 0.25, on the grid; print's does not settle."""
@@ -185,9 +151,7 @@ def test_thresholds_fall_to_the_scale_of_sigma():
     path = path_of(problem, DpAmbssgd(**settings), 200_000)
     scale = 2.0 * math.sqrt(10.0)
     gamma = run_path(path, 1, range(32), range(1, 21)).extras["threshold"] / scale
-    assert np.median(gamma[0]) == 2.0
-    assert (np.median(gamma[5:], axis=1) <= 0.25).all()
-    assert gamma[5:].max() <= 0.5
+    assert np.median(gamma[0]) == 2.0 and (np.median(gamma[5:], axis=1) <= 0.25).all()
     predicted, _ = theory.expected_thresholds(path.algorithm, problem, 200_000)
     measured = (gamma**2).mean(axis=1) * scale**2
     np.testing.assert_allclose(np.sqrt(measured), np.sqrt(predicted), rtol=0.2)
