@@ -16,14 +16,12 @@ from ldpflow.cli import main
 from ldpflow.engine.run import run_study
 from ldpflow.report.page import commands
 from ldpflow.report.results import Results
-from ldpflow.results.design import StoredDesign, places_of, products
+from ldpflow.results.design import StoredDesign, places_of
 from ldpflow.results.references import study_paragraph
 from ldpflow.store.provenance import chain_checksums
 from ldpflow.store.schema import cell_id
 from ldpflow.study import Study, bundled_studies, load_study
 from tests.studies import changed
-
-SWEEP = ["sweep", "quickstart", "--n", "500", "--replicates", "20", "--quiet", "--engine", "serial"]
 
 
 def described(run):
@@ -36,16 +34,16 @@ def summary(run):
     return sorted(map(repr, lf.open_run(run).summary().to_pylist()))
 
 
-def swept(out, *flags):
-    arguments = [*SWEEP, *flags, "--out", str(out)]
-    with patch.object(sys, "argv", ["/usr/bin/ldpflow", *arguments]):
-        assert main(arguments) == 0
+def swept(out, flags):
+    line = f"sweep quickstart --n 500 --replicates 20 --quiet --engine serial {flags} --out {out}"
+    with patch.object(sys, "argv", ["/usr/bin/ldpflow", *line.split()]):
+        assert main(line.split()) == 0
 
 
 def test_a_design_that_is_not_factorial_is_said_to_be_none(tmp_path, capsys):
     run = tmp_path / "run"
-    swept(run, "--epsilon", "1", "--tau", "0.5", "--method", "SN", "--n", "400")
-    swept(run, "--epsilon", "1", "--tau", "0.5", "--tau", "0.9", "--method", "BM", "--replicates", "30")
+    swept(run, "--epsilon 1 --tau 0.5 --method SN --n 400")
+    swept(run, "--epsilon 1 --tau 0.5 --tau 0.9 --method BM --replicates 30")
     paragraph, typed, text = described(run)
     assert "20 to 30 independent replicates" in paragraph and "SN" in paragraph and "BM" in paragraph
     assert "not a full factorial design" in paragraph and "a full factorial design:" not in paragraph
@@ -88,7 +86,7 @@ def test_replicates_that_a_target_decided(tmp_path):
 
 def test_a_run_of_one_command_is_described_by_its_study_finished_or_not(tmp_path):
     run = tmp_path / "run"
-    swept(run, "--epsilon", "1", "--epsilon", "2", "--method", "SN")
+    swept(run, "--epsilon 1 --epsilon 2 --method SN")
     _, typed, text = described(run)
     assert typed == ["ldpflow sweep quickstart.toml --out runs/quickstart-again"]
     assert text == lf.open_run(run).store.read_study()
@@ -130,23 +128,11 @@ def test_studies_are_rebuilt_from_their_rows(name):
         table: value for table, value in study.settings().items() if table in ("trajectory", "monitor")
     }
     last = study.method_settings[-1]
-    for kept, whole in (
-        (lambda cell: True, True),
-        (lambda cell: cell.n < study.n[-1] or cell.method != last, False),
-    ):
-        if not whole and len(study.method_settings) == 1:
-            continue
-        rows = rows_of(study, kept)
-        found = rows.design(mapping, None)
-        assert found.factorial is whole and bool(found.text) is whole
-        if whole:
-            again = Study.from_toml(found.text)
-            assert places_of(again) == rows.counts.keys() and again.replicates == study.replicates
-
-
-def test_products_of_points():
-    points = [{"a": a, "b": b} for a in "xy" for b in "uvw"] + [{"a": "z", "b": "u"}, {"c": "q"}]
-    found = products(points)
-    assert found == [{"a": ("x", "y", "z"), "b": ("u",)}, {"a": ("x", "y"), "b": ("v", "w")}, {"c": ("q",)}]
-    assert products(points[:6]) == [{"a": ("x", "y"), "b": ("u", "v", "w")}]
-    assert products([]) == []
+    rows = rows_of(study, lambda cell: True)
+    found = rows.design(mapping, None)
+    again = Study.from_toml(found.text)
+    assert found.factorial and again.replicates == study.replicates
+    assert places_of(again) == rows.counts.keys()
+    if len(study.method_settings) > 1:
+        found = rows_of(study, lambda cell: cell.n < study.n[-1] or cell.method != last).design(mapping, None)
+        assert not found.factorial and found.text == ""

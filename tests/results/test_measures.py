@@ -14,20 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS, SUMMARY
+from ldpflow.results.columns import BUNDLED_SUMMARIES, COLUMNS
 from ldpflow.results.measures import CHUNK, FEW, HEADROOM, total
 from ldpflow.store.schema import REPLICATES
 from tests.oracles.rows_in_cells import summarise
 
 
-def rows(
-    estimate: Sequence[float] | np.ndarray,
-    se: Sequence[float] | np.ndarray | None = None,
-    half: Sequence[float] | np.ndarray | float = 1.0,
-    truth: float = 0.0,
-    failed: Sequence[int] = (),
-    **key: object,
-) -> pa.Table:
+def rows(estimate, se=None, half=1.0, truth: float = 0.0, failed: Sequence[int] = ()) -> pa.Table:
     """Intervals estimate +- half of one cell."""
     estimate = np.asarray(estimate, float)
     count = len(estimate)
@@ -50,7 +43,6 @@ def rows(
         "length": upper - lower,
         "status": np.where(lost, "undefined", "ok").tolist(),
     }
-    columns.update({name: [value] * count for name, value in key.items()})
     schema = pa.schema([pa.field("path", pa.string()), *REPLICATES])
     return pa.table(
         {name: columns.get(name, pa.nulls(count, schema.field(name).type)) for name in schema.names}
@@ -182,11 +174,6 @@ def test_errors_of_statistics_are_the_jackknife_at_any_size(law, count):
         for name in JACKKNIFED:
             if (name, count) != ("skewness", 3):
                 assert found[f"{name}_mcse"] == pytest.approx(without_one(name, estimate, se), rel=1e-7)
-
-
-def test_no_rows_no_cells():
-    found = summarise(rows([]))
-    assert found.num_rows == 0 and found.schema.equals(SUMMARY)
 
 
 @pytest.mark.parametrize(
