@@ -70,20 +70,12 @@ def same_cells(store, damaged="refuse"):
     return len(pieces)
 
 
+CELLS_OF_PARTS = st.lists(st.sampled_from((*CELLS, TR)), min_size=1, max_size=4, unique_by=cell_id)
+PARTS = st.tuples(st.integers(0, 20), st.integers(1, 9), CELLS_OF_PARTS, st.sampled_from((KEY, OTHER_KEY)))
+
+
 @settings(max_examples=12, deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 20),
-            st.integers(1, 9),
-            st.lists(st.sampled_from((*CELLS, TR)), min_size=1, max_size=4, unique_by=cell_id),
-            st.sampled_from((KEY, OTHER_KEY)),
-        ),
-        min_size=1,
-        max_size=5,
-    ),
-    st.sampled_from([1, 13, 10**6]),
-)
+@given(st.lists(PARTS, min_size=1, max_size=5), st.sampled_from([1, 13, 10**6]))
 def test_whatever_the_parts_and_however_they_overlap(tmp_path_factory, parts, held):
     store = RunStore(tmp_path_factory.mktemp("run"))
     for first, count, cells, key in parts:
@@ -172,25 +164,22 @@ def test_a_truth_that_differs_between_replicates_is_an_error(tmp_path, rows):
     assert len(left_out) == 1 and all(len(cell.ok) in (2, 4) for cell in cells)
 
 
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("summary")
-    serial(folder, study(replicates=32))
-    return RunStore(folder)
-
-
-def test_a_few_cells_at_a_time_in_any_order_are_all_at_once(store, monkeypatch):
+def test_a_few_cells_at_a_time_in_any_order_are_all_at_once(tmp_path, monkeypatch):
+    serial(tmp_path, study(replicates=32))
+    store = RunStore(tmp_path)
     paths = stored_paths(store.replicates, damaged="refuse")
     whole = summary_of([cells_of(store.replicates.read(damaged="refuse"))], paths)
-    monkeypatch.setattr("ldpflow.results.summary.HELD_ROWS", 100)
+    monkeypatch.setattr(stored, "HELD_ROWS", 100)
     assert len(list(stored_cells(store, damaged="refuse"))) == 4
-    assert stored_summary(store, damaged="refuse").equals(whole)
+    assert stored_summary(store, damaged="refuse").equals(whole) and store.read_summary().equals(whole)
     keys = store.replicates.path_keys()[::-1]
     backwards = [piece for key in keys for piece in stored_cells(store, key, damaged="refuse")]
     assert summary_of(backwards, paths).equals(whole)
-    assert store.read_summary().equals(whole)
     nothing = summary_of([], paths)
     assert nothing.num_rows == 0 and nothing.column_names == whole.column_names
+
+
+BATCHES = {"kind": "minibatch_sgd", "batch_size": 10, "noise": "batch"}
 
 
 @pytest.mark.parametrize(
@@ -199,10 +188,7 @@ def test_a_few_cells_at_a_time_in_any_order_are_all_at_once(store, monkeypatch):
         ({"problem": {"kind": "quantile"}}, "eps-LDP", "record"),
         ({"mechanism": {"kind": "none"}}, "none", None),
         (
-            {
-                "algorithm": {"kind": "minibatch_sgd", "batch_size": 10, "noise": "batch"},
-                "mechanism": {"kind": "laplace", "epsilon": 1.0},
-            },
+            {"algorithm": BATCHES, "mechanism": {"kind": "laplace", "epsilon": 1.0}},
             "eps-DP (central)",
             "record (replacement)",
         ),
