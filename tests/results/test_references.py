@@ -58,10 +58,7 @@ def test_every_bundled_kind_has_references_and_every_entry_is_used():
 def test_a_component_names_its_papers_itself(monkeypatch):
     class Halves:
         runs = IntervalMethod.runs
-        cites = (
-            "chen2020",
-            "@misc{doe2026,\n  author = {Doe, Jo},\n  title = {Halves},\n  year = {2026},\n}",
-        )
+        cites = ("chen2020", "@misc{doe2026,\n  author = {Doe, Jo},\n  year = {2026},\n}")
 
     monkeypatch.setitem(module.GROUPS["method"], "halves", Halves)
     study = {**STUDY, "method": [{"kind": "halves"}]}
@@ -83,8 +80,6 @@ def test_references_follow_the_kinds_of_the_study():
     text = bibtex(STUDY)
     keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
     assert keys == ["ldpflow", *references_of(STUDY)]
-    for entry in text.split("\n\n"):
-        assert entry.count("{") == entry.count("}") and entry.rstrip().endswith("}")
 
 
 def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
@@ -118,8 +113,8 @@ def test_the_paragraph_says_design_seed_streams_replicates_error_and_versions():
     [([1_000, 10_000], "Every n had users and paths"), ([None, 10_000], "Where an algo")],
 )
 def test_the_paragraph_says_whether_n_share_a_path(horizon, words):
-    more = {"replicates": [9, 9], "failures": [0, 0], "coverage_mcse": [0.1, 0.1]}
-    summary = pa.table({"n": [1_000, 10_000], "horizon": pa.array(horizon, pa.int64()), **more})
+    columns = {"horizon": pa.array(horizon, pa.int64()), "coverage_mcse": [0.1, 0.1]}
+    summary = pa.table({"n": [1_000, 10_000], "replicates": [9, 9], "failures": [0, 0], **columns})
     assert words in paragraph(STUDY, summary)
 
 
@@ -145,8 +140,7 @@ def test_settings_of_an_own_method_are_named_and_those_that_vary(monkeypatch):
         batches: int = 20
 
     monkeypatch.setitem(INTERVAL_METHODS, "wbatch", Own)
-    own = [{"kind": "wbatch", "batches": 20}]
-    two = [{"kind": "BB", "B": count} for count in (500, 1000)]
-    assert "methods wbatch (batches = 20) and BB;" in paragraph(STUDY | {"method": [*own, two[0]]})
+    methods = [{"kind": "wbatch", "batches": 20}, {"kind": "BB", "B": 500}, {"kind": "BB", "B": 1000}]
+    assert "methods wbatch (batches = 20) and BB;" in paragraph(STUDY | {"method": methods[:2]})
     found = "methods wbatch (batches = 20), BB (B = 500) and BB (B = 1,000);"
-    assert found in paragraph(STUDY | {"method": [*own, *two]})
+    assert found in paragraph(STUDY | {"method": methods})
