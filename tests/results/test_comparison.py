@@ -200,6 +200,7 @@ def test_an_undefined_interval_is_a_miss_in_rows_that_are_not_paired():
     assert got.undefined == pytest.approx(0.27)
     got = contrast(steady, rows(x, failed=list(range(200))))
     assert got.undefined_baseline == 1.0 and got.length_ratio is None
+    assert (got.only_this, got.only_baseline) == (180, 0)
 
 
 @pytest.mark.parametrize(

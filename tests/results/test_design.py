@@ -132,3 +132,10 @@ def test_studies_are_rebuilt_from_their_rows(name):
     if len(study.method_settings) > 1:
         found = rows_of(study, lambda cell: cell.n < study.n[-1] or cell.method != last).design(mapping, None)
         assert not found.factorial and found.text == ""
+
+
+def test_a_design_whose_n_have_their_own_paths_is_rebuilt():
+    study = Study.from_mapping(changed(grid__independent_n=True))
+    rows = rows_of(study, lambda cell: True)
+    found = rows.design({"name": study.name, "seed": study.seed}, None)
+    assert places_of(Study.from_toml(found.text)) == rows.counts.keys()
