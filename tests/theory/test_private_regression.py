@@ -159,9 +159,8 @@ def test_thresholds_fall_to_the_scale_of_sigma():
     assert run_path(path, 1, range(32), range(1, 21)).extras["threshold"][5:].max() >= 4.0 * scale
 
 
-def test_negative_controls():
-    problem = LeastSquares(d=10, sigma=0.5)
-    # Batches below 1 + R^2/mu need not contract for kappa >> 1, above they do.
+def test_batches_that_need_not_contract_are_warned_of():
+    """Below 1 + R^2/mu records they need not for kappa >> 1, above they do."""
     skew = LeastSquares(eigenvalues=(1.0,) * 9 + (0.1,), sigma=0.5)
     for b, contracts in ((50, False), (113, True)):
         eta = b / (skew.radius_square() + (b - 1) * skew.largest())
@@ -169,9 +168,9 @@ def test_negative_controls():
         found = algorithm.infeasible(skew, 2 * b)
         assert bool(found) != contracts
         assert ["b =" in text for text in algorithm.cautions(skew, 2 * b)] == [True] * len(found)
-    # The printed grid: s >= 4 Gamma is out of reach.
+
+
+def test_too_few_records_for_the_thresholds_are_refused():
+    """They would stop at once and clip everything."""
     with pytest.raises(InputError, match="4 Gamma"):
-        path_of(problem, DpAmbssgd(doublings=math.ceil(200 * math.log2(1e6)), iterations=20), 10**6)
-    # Too few records for the threshold would stop at once and clip everything.
-    with pytest.raises(InputError, match="4 Gamma"):
-        path_of(problem, DpAmbssgd(iterations=100), 10**5)
+        path_of(LeastSquares(d=10, sigma=0.5), DpAmbssgd(iterations=100), 10**5)
