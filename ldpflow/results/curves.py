@@ -46,6 +46,7 @@ from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.simulator import Simulator
 
 Array = NDArray[np.float64]
+Steps = NDArray[np.int64]
 Curves = dict[str, Array]
 """Values at the checkpoints, by statistic."""
 
@@ -82,15 +83,14 @@ class BoundConstants:
         return np.concatenate([[self.start], self.start + np.cumsum(added)])
 
 
-def distance_bound(s: BoundConstants, n: ArrayLike) -> Array:
+def distance_bound(s: BoundConstants, n: Steps) -> Array:
     """Theorem 3 as its recursion, the sharpest form: R_n >= E||theta_n - theta*||^2, n >= 0.
 
     R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 sigma^2, for m > 0.
     """
-    eta = s.steps(int(np.max(n)))
+    eta = s.steps(int(n.max()))
     kept, added = np.maximum(0.0, 1 - 2 * s.convexity * eta), eta**2 * s.second_moment()
-    bounds: Array = affine_recursion(s.start, kept, added)[np.asarray(n)]
-    return bounds
+    return affine_recursion(s.start, kept, added)[n]
 
 
 def affine_recursion(start: float, kept: Array, added: Array) -> Array:
@@ -105,25 +105,24 @@ def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
     return float(np.trace(inverse @ np.asarray(covariance, dtype=float) @ inverse.T))
 
 
-def average_bound(s: BoundConstants, n: ArrayLike, leading: float, distances: Array, post: bool) -> Array:
+def average_bound(s: BoundConstants, n: Steps, leading: float, distances: Array, post: bool) -> Array:
     """Theorem 4 for a quadratic, by Minkowski's inequality: E||average - theta*||^2, unprojected iterates.
 
     m bounds the smallest eigenvalue of H from below. ``distances`` are E||theta_k - theta*||^2, k >= 0.
     The average is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
     """
-    last = int(np.max(n))
+    last = int(n.max())
     root = np.sqrt(distances[: last + 1])
     inverse = 1 / s.steps(last + 1)
     turns = np.concatenate([[0.0, 0.0], np.cumsum(np.diff(inverse)[: last - 1] * root[1:last])])
-    k = np.asarray(n, dtype=np.int64)
-    rest = root[0] * inverse[0] + root[k] * inverse[k - 1] + turns[k]
-    total = np.sqrt(leading / k) + rest / (s.convexity * k)
+    rest = root[0] * inverse[0] + root[n] * inverse[n - 1] + turns[n]
+    total = np.sqrt(leading / n) + rest / (s.convexity * n)
     if post:
-        total = total + (root[k] + root[0]) / k
+        total = total + (root[n] + root[0]) / n
     return np.asarray(total**2)
 
 
-def excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
+def excess_bound(s: BoundConstants, n: Steps) -> Array:
     """Theorem 5 in closed form, any step size: D_n >= E F(theta_n) - F*, unprojected iterates.
 
     With F0 = M Delta_0/2, r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... +
@@ -131,31 +130,30 @@ def excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
     j <= n. Proof: either a step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k. Chain the
     contractions after the last step of the second kind.
     """
-    last = int(np.max(n))
+    last = int(n.max())
     eta, energy = s.steps(last), s.energy(last)
     sums = np.cumsum(eta)
     force = s.smoothness * s.second_moment()
     f0 = s.smoothness * s.start / 2
     result = []
-    for k in np.atleast_1d(np.asarray(n, dtype=np.int64)):
+    for k in n.tolist():
         e, total = eta[:k], energy[k]
         r = np.sqrt(e * force * total) + e**2 * force / 2
         chained = 1 / (1 / r + (sums[k - 1] - sums[:k]) / (2 * total))
         first = 0.0 if f0 == 0 else 1 / (1 / f0 + sums[k - 1] / (2 * total))
         result.append(max(first, float(chained.max())))
-    return np.array(result).reshape(np.shape(n))
+    return np.array(result)
 
 
-def average_excess_bound(s: BoundConstants, n: ArrayLike) -> Array:
+def average_excess_bound(s: BoundConstants, n: Steps) -> Array:
     """Theorem 6: bound of E F(average of theta_1, ..., theta_n) - F*, projection allowed.
 
     (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k].
     """
-    last = int(np.max(n)) + 1
+    last = int(n.max()) + 1
     eta, energy = s.steps(last), s.energy(last)
     sums = np.concatenate([[0.0], np.cumsum(eta * s.second_moment())])
-    k = np.asarray(n, dtype=np.int64)
-    return np.asarray((energy[k + 1] / eta[k] + sums[k + 1] - sums[1]) / (2 * k))
+    return np.asarray((energy[n + 1] / eta[n] + sums[n + 1] - sums[1]) / (2 * n))
 
 
 def momentum_bias_bound(
@@ -203,9 +201,9 @@ def over_steps(values: Array) -> Array:
     return result
 
 
-def momentum_curves(simulator: FiniteSum, checkpoints: ArrayLike) -> tuple[Curves, Curves]:
+def momentum_curves(simulator: FiniteSum, checkpoints: Steps) -> tuple[Curves, Curves]:
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
-    steps = np.atleast_1d(checkpoints).tolist()
+    steps = checkpoints.tolist()
     mean = chi_mean(problem.dimension)
     # Exact in a fixed order, and wherever the momentum is not reconstructed.
     expected = np.array([mean * math.sqrt(noise_variance(algorithm, plan, t)) for t in steps])
@@ -348,10 +346,9 @@ def lemma_35(
     return bias + (share * len(lam) * float(relative.max()) + float(relative.sum())) / n
 
 
-def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
+def regression_limits(path: OnePass, steps: Steps) -> Curves:
     """Mean risks after some steps without clipping; of dp_ambssgd and sufficient_statistics predictions."""
     problem, algorithm, n = path.problem, path.algorithm, path.horizon or 0
-    found = np.asarray(steps, dtype=np.int64)
     if not isinstance(problem, LeastSquares) or problem.stored_records():
         return {}
     if isinstance(algorithm, OrdinaryLeastSquares):
@@ -360,7 +357,7 @@ def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
         value = ols_risk(problem.error_variance() ** 0.5, problem.dimension, n)
         if isinstance(algorithm, SufficientStatistics):
             value = statistics_risk(algorithm, problem, n)
-        return {"tail_exc": np.full(found.shape, value)}
+        return {"tail_exc": np.full(len(steps), value)}
     if not isinstance(algorithm, (TailSgd, DpMbssgd, DpAmbssgd)):
         return {}
     eta = algorithm.step_constant()
@@ -370,13 +367,13 @@ def regression_limits(path: OnePass, steps: ArrayLike) -> Curves:
         b = algorithm.batches(n)[1] if isinstance(algorithm, DpMbssgd) else 1
         start = (np.array(problem.truth()) - algorithm.theta0) ** 2
         noises = problem.error_variance(), squared_noise(path)
-        last = int(found.max())
+        last = int(steps.max())
         c = second_moments(problem.lambdas, start, b, eta, *noises, last, problem.kurtosis())
-    pairs = np.array([mean_risks(c, problem.lambdas, eta, t) for t in found.tolist()])
+    pairs = np.array([mean_risks(c, problem.lambdas, eta, t) for t in steps.tolist()])
     return {"last_exc": pairs[:, 0], "tail_exc": pairs[:, 1]}
 
 
-def regression_bounds(path: OnePass, steps: ArrayLike) -> Curves:
+def regression_bounds(path: OnePass, steps: Steps) -> Curves:
     """Lemma 3.5 for single-record steps without privacy: its proof has no clipping."""
     problem, algorithm = path.problem, path.algorithm
     if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):
@@ -386,12 +383,13 @@ def regression_bounds(path: OnePass, steps: ArrayLike) -> Curves:
     start = math.fsum(w * w for w in problem.truth())
     settings = problem.lambdas, problem.radius_square(), algorithm.step_constant()
     noises = problem.error_variance(), squared_noise(path)
-    values = [lemma_35(*settings, t, start, *noises) for t in np.asarray(steps).tolist()]
+    values = [lemma_35(*settings, t, start, *noises) for t in steps.tolist()]
     return {"tail_exc": np.array(values)} if np.isfinite(values).all() else {}
 
 
-def theory_curves(simulator: Simulator[Any, Any], n: ArrayLike) -> dict[str, Curves]:
-    """``bound``: proved bounds of the means of a trajectory after n steps; ``limit``: their leading terms."""
+def theory_curves(simulator: Simulator[Any, Any], checkpoints: ArrayLike) -> dict[str, Curves]:
+    """``bound``: proved bounds of a trajectory's means at some steps; ``limit``: their leading terms."""
+    n = np.asarray(checkpoints, dtype=np.int64)
     bounds: Curves = {}
     limits: Curves = {}
     if isinstance(simulator, FiniteSum):
@@ -419,7 +417,7 @@ def constants_of(path: OnePass) -> BoundConstants | None:
     return BoundConstants(*settings, smoothness=smooth)
 
 
-def one_pass_bounds(path: OnePass, n: ArrayLike) -> Curves:
+def one_pass_bounds(path: OnePass, n: Steps) -> Curves:
     """Theorem 6 for every path but the quadratic's, and one other theorem.
 
     It is Theorem 5 for unprojected iterates, and Theorem 3 for iterates that are projected onto a ball around
@@ -443,12 +441,12 @@ def one_pass_bounds(path: OnePass, n: ArrayLike) -> Curves:
     return found
 
 
-def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: ArrayLike) -> Curves:
+def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Steps) -> Curves:
     """Theorem 4 with the exact E||theta_k - theta*||^2: p' = (1 - eta_k h)^2 p + eta_k^2 (S + s^2), summed.
 
     For budgets that have one law for all users, unprojected iterates, and at most a million steps.
     """
-    last = int(np.max(n))
+    last = int(n.max())
     if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
         return {}
     covariance = np.array(path.algorithm.step_covariance(problem, path.mechanism))
@@ -464,7 +462,7 @@ def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Arr
     }
 
 
-def one_pass_limits(path: OnePass, n: ArrayLike) -> Curves:
+def one_pass_limits(path: OnePass, n: Steps) -> Curves:
     """Leading terms: (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n.
 
     For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
@@ -473,8 +471,7 @@ def one_pass_limits(path: OnePass, n: ArrayLike) -> Curves:
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))
     if not (np.isfinite(h).all() and isinstance(path.algorithm, LdpSgd)):
         return {}
-    k = np.asarray(n, dtype=float)
-    average = leading_term(h, covariance) / k
+    average = leading_term(h, covariance) / n
     trace = float(np.trace(np.linalg.inv(h) @ covariance))
-    last = path.algorithm.c / 2 * k**-path.algorithm.gamma * trace
+    last = path.algorithm.c / 2 * n.astype(float) ** -path.algorithm.gamma * trace
     return {"last_sq": last, "avg_sq": average, "avg_pre_sq": average}

@@ -235,8 +235,10 @@ class Decomposition:
     def main_words(self, source: str | None = None) -> str:
         """The main cause in a few words, with its size: ``19% too short``."""
         kind, term = self.leading()
-        if term is None or kind in MAIN:
-            return f"{self.words(term)} and {MAIN[kind]}" if term and kind == "rest" else MAIN[kind]
+        if term is None or kind == JOINT:
+            return MAIN[kind]
+        if kind == "rest":
+            return f"{MAIN[kind]}; in part {self.words(term)}"
         return self.words(term) + (f" from the {source}" if source and kind == "bias" else "")
 
     def cause_class(self) -> str:

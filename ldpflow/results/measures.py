@@ -73,43 +73,33 @@ def measures(rows: CellRows, null: float | None = None) -> dict[str, float]:
             excluded = (null < finished.lower) | (finished.upper < null)
             result |= rate("power", int(np.sum(excluded)), count)
         result |= estimate_measures(finished.estimate, truth, mean, variance)
-        result |= diagnostic_summaries(finished)
+        for column, values in finished.diagnostics.items():
+            if len(known := values[~np.isnan(values)]):
+                result |= {summary.name: summary_value(summary, known) for summary in column.summaries}
         if finished.has_se():
             result |= model_se_measures(finished.estimate, finished.se, mean, variance)
     return result
 
 
 def interval_measures(rows: CellRows, hits: int, mean: float) -> dict[str, float]:
-    truth, length = rows.truth, rows.lengths()
+    truth, lengths = rows.truth, rows.lengths()
     inside = (rows.lower <= mean) & (mean <= rows.upper)
-    result = rate("coverage", hits, len(length))
+    result = rate("coverage", hits, len(lengths))
     for name, flags in (
         ("lower_miss", truth < rows.lower),
         ("upper_miss", truth > rows.upper),
         ("bias_eliminated_coverage", inside),
     ):
-        result |= rate(name, int(np.sum(flags)), len(length))
-    return result | length_measures(length[~np.isnan(length)])
-
-
-def length_measures(length: Floats) -> dict[str, float]:
+        result |= rate(name, int(np.sum(flags)), len(lengths))
+    length = lengths[~np.isnan(lengths)]
     if not len(length):
-        return {}
-    mean, variance = moments(length)
+        return result
+    average, variance = moments(length)
     names = ("length_q05", "length_q25", "length_median", "length_q75", "length_q95")
     quantiles = np.quantile(length, [0.05, 0.25, 0.5, 0.75, 0.95]).tolist()
-    result = dict(zip(names, quantiles, strict=True))
-    result |= {"length_mean": mean, "length_mcse": math.sqrt(variance / len(length))}
-    return result | {"length_cv": math.sqrt(variance) / mean} if mean > 0 else result
-
-
-def diagnostic_summaries(rows: CellRows) -> dict[str, float]:
-    result: dict[str, float] = {}
-    for column, values in rows.diagnostics.items():
-        known = values[~np.isnan(values)]
-        if len(known):
-            result |= {summary.name: summary_value(summary, known) for summary in column.summaries}
-    return result
+    result |= dict(zip(names, quantiles, strict=True))
+    result |= {"length_mean": average, "length_mcse": math.sqrt(variance / len(length))}
+    return result | {"length_cv": math.sqrt(variance) / average} if average > 0 else result
 
 
 def summary_value(summary: Summary, values: Floats) -> float:

@@ -131,9 +131,8 @@ def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
             return reduce(OPERATORS[type(op)], [read_condition(value, schema) for value in values])
         case ast.UnaryOp(op=ast.Not(), operand=operand):
             return ~read_condition(operand, schema)
-        case ast.Compare(left=left, ops=ops, comparators=others):
-            pairs = zip([left, *others], ops, others, strict=False)
-            return reduce(operator.and_, [compare(*pair, schema) for pair in pairs])
+        case ast.Compare(left=ast.Name(id=name), ops=[op], comparators=[other]):
+            return compare(name, op, other, schema)
         case ast.Name(id=name):
             check_column(name, schema.names, "where")
             if pa.types.is_boolean(schema.field(name).type):
@@ -141,12 +140,8 @@ def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
     raise TypeError
 
 
-def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -> pc.Expression:
+def compare(name: str, op: ast.cmpop, other: ast.expr, schema: pa.Schema) -> pc.Expression:
     """One comparison of a column with a number, a text, a truth value, None, or a list of them."""
-    named, other = (left, right) if isinstance(left, ast.Name) else (right, left)
-    if not isinstance(named, ast.Name):
-        raise TypeError
-    name = named.id
     check_column(name, schema.names, "where")
     column, kind = pc.field(name), schema.field(name).type
     has_texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -157,20 +152,19 @@ def compare(left: ast.expr, op: ast.cmpop, right: ast.expr, schema: pa.Schema) -
     if not all(isinstance(v, int | float | str | None) for v in (value if several else [value])):
         raise TypeError
     match op:
-        case ast.In() if several and named is left:
+        case ast.In() if several:
             return is_among(name, value, schema)
-        case ast.NotIn() if several and named is left:
+        case ast.NotIn() if several:
             return ~is_among(name, value, schema)
-        case ast.Eq() | ast.Is() if value is None:
+        case ast.Eq() if value is None:
             return column.is_null()
-        case ast.NotEq() | ast.IsNot() if value is None:
+        case ast.NotEq() if value is None:
             return column.is_valid()
     if type(op) not in OPERATORS or several or value is None:
         raise TypeError
     if has_texts != isinstance(value, str):
         raise InputError("where", value, f"values of {name}, which is {kind}")
-    both = (column, value) if named is left else (value, column)
-    found: pc.Expression = OPERATORS[type(op)](*both)
+    found: pc.Expression = OPERATORS[type(op)](column, value)
     return found
 
 

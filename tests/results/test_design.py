@@ -7,7 +7,6 @@ import re
 import shlex
 import shutil
 import sys
-from html import unescape
 from unittest.mock import patch
 
 import pytest
@@ -15,16 +14,14 @@ import pytest
 import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.engine.run import run_study
-from ldpflow.report.page import commands, report_html
+from ldpflow.report.page import commands
 from ldpflow.report.results import Results
-from ldpflow.results.design import StoredDesign, places_of, products
+from ldpflow.results.design import StoredDesign, places_of
 from ldpflow.results.references import study_paragraph
 from ldpflow.store.provenance import chain_checksums
 from ldpflow.store.schema import cell_id
 from ldpflow.study import Study, bundled_studies, load_study
 from tests.studies import changed
-
-SWEEP = ["sweep", "quickstart", "--n", "500", "--replicates", "20", "--quiet", "--engine", "serial"]
 
 
 def described(run):
@@ -33,41 +30,20 @@ def described(run):
     return study_paragraph(found.design, found.table, found.sessions), commands(found), found.design.text
 
 
-def rows_again(run, folder, monkeypatch):
-    """Rows of the run that the command of the report makes in another folder, from the study in it."""
-    _, (command,), text = described(run)
-    (folder / re.match(r"ldpflow sweep (\S+)", command)[1]).write_text(text)
-    monkeypatch.chdir(folder)
-    assert main([*command.split()[1:], "--quiet", "--engine", "serial"]) == 0
-    (made,) = (folder / "runs").iterdir()
-    return summary(made)
-
-
 def summary(run):
     return sorted(map(repr, lf.open_run(run).summary().to_pylist()))
 
 
-def swept(out, *flags):
-    arguments = [*SWEEP, *flags, "--out", str(out)]
-    with patch.object(sys, "argv", ["/usr/bin/ldpflow", *arguments]):
-        assert main(arguments) == 0
-
-
-@pytest.mark.thorough
-def test_a_budget_that_was_left_is_still_described(tmp_path, monkeypatch):
-    run = tmp_path / "run"
-    swept(run, "--epsilon", "0.5", "--epsilon", "1", "--method", "SN")
-    swept(run, "--epsilon", "2", "--method", "SN")
-    assert "epsilon = 0.5, 1 and 2" in described(run)[0]
-    page = unescape(re.sub(r"<[^>]+>", " ", report_html(Results.load(run))))
-    assert "ε = 0.5, 1, 2" in page
-    assert rows_again(run, tmp_path, monkeypatch) == summary(run)
+def swept(out, flags):
+    line = f"ldpflow sweep quickstart --n 500 --replicates 20 --quiet --engine serial {flags} --out {out}"
+    with patch.object(sys, "argv", line.split()):
+        assert main(line.split()[1:]) == 0
 
 
 def test_a_design_that_is_not_factorial_is_said_to_be_none(tmp_path, capsys):
     run = tmp_path / "run"
-    swept(run, "--epsilon", "1", "--tau", "0.5", "--method", "SN", "--n", "400")
-    swept(run, "--epsilon", "1", "--tau", "0.5", "--tau", "0.9", "--method", "BM", "--replicates", "30")
+    swept(run, "--epsilon 1 --tau 0.5 --method SN --n 400")
+    swept(run, "--epsilon 1 --tau 0.5 --tau 0.9 --method BM --replicates 30")
     paragraph, typed, text = described(run)
     assert "20 to 30 independent replicates" in paragraph and "SN" in paragraph and "BM" in paragraph
     assert "not a full factorial design" in paragraph and "a full factorial design:" not in paragraph
@@ -76,13 +52,12 @@ def test_a_design_that_is_not_factorial_is_said_to_be_none(tmp_path, capsys):
         assert main(shlex.split(command.replace(str(run), str(tmp_path / "again")))[1:]) == 0
     assert summary(tmp_path / "again") == summary(run)
     capsys.readouterr()
-    assert main(["cite", str(run), "--text"]) == 0
-    assert capsys.readouterr().out.strip() == paragraph
+    assert main(["cite", str(run), "--text"]) == 0 and capsys.readouterr().out.strip() == paragraph
     assert main(["cite", str(run)]) == 0
     assert {"liu2023", "chen2020"} <= set(re.findall(r"@\w+\{(\w+),", capsys.readouterr().out))
 
 
-def test_rows_of_several_replicates_and_their_number(tmp_path, monkeypatch):
+def test_rows_of_several_replicates_and_their_number(tmp_path):
     """103 replicates are 20 rows of PAR; those of BM alone tell how many they were."""
     study = changed(
         replicates=23, problem={"kind": "quantile"}, algorithm={"kind": "ldp_sgd"}, grid={"n": [500]},
@@ -91,8 +66,9 @@ def test_rows_of_several_replicates_and_their_number(tmp_path, monkeypatch):
     run = tmp_path / "run"
     run_study(Study.from_mapping(study), run, engine="serial")
     run_study(Study.from_mapping(study | {"method": [{"kind": "BM"}]}), run, engine="serial")
-    assert "replicates = 23" in described(run)[2]
-    assert rows_again(run, tmp_path, monkeypatch) == summary(run)
+    again = Study.from_toml(described(run)[2])
+    run_study(again, tmp_path / "again", engine="serial")
+    assert again.replicates == 23 and summary(tmp_path / "again") == summary(run)
 
 
 def test_replicates_that_a_target_decided(tmp_path):
@@ -106,7 +82,7 @@ def test_replicates_that_a_target_decided(tmp_path):
 
 def test_a_run_of_one_command_is_described_by_its_study_finished_or_not(tmp_path):
     run = tmp_path / "run"
-    swept(run, "--epsilon", "1", "--epsilon", "2", "--method", "SN")
+    swept(run, "--epsilon 1 --epsilon 2 --method SN")
     _, typed, text = described(run)
     assert typed == ["ldpflow sweep quickstart.toml --out runs/quickstart-again"]
     assert text == lf.open_run(run).store.read_study()
@@ -122,8 +98,8 @@ def test_a_run_of_one_command_is_described_by_its_study_finished_or_not(tmp_path
 def rows_of(study, kept):
     """The rows that a run of some of the cells of a study has, without a run."""
     rows = object.__new__(StoredDesign)
-    rows.name, rows.seed, rows.paths = study.name, study.seed, {}
-    rows.cells, rows.counts, rows.runs = {}, {}, {}
+    rows.name, rows.seed = study.name, study.seed
+    rows.paths, rows.cells, rows.counts, rows.runs = {}, {}, {}, {}
     for plan in study.plans():
         path = f"p{plan.simulator.key}"
         for cell in filter(kept, plan.cells):
@@ -148,23 +124,18 @@ def test_studies_are_rebuilt_from_their_rows(name):
         table: value for table, value in study.settings().items() if table in ("trajectory", "monitor")
     }
     last = study.method_settings[-1]
-    for kept, whole in (
-        (lambda cell: True, True),
-        (lambda cell: cell.n < study.n[-1] or cell.method != last, False),
-    ):
-        if not whole and len(study.method_settings) == 1:
-            continue
-        rows = rows_of(study, kept)
-        found = rows.design(mapping, None)
-        assert found.factorial is whole and bool(found.text) is whole
-        if whole:
-            again = Study.from_toml(found.text)
-            assert places_of(again) == rows.counts.keys() and again.replicates == study.replicates
+    rows = rows_of(study, lambda cell: True)
+    found = rows.design(mapping, None)
+    again = Study.from_toml(found.text)
+    assert found.factorial and again.replicates == study.replicates
+    assert places_of(again) == rows.counts.keys()
+    if len(study.method_settings) > 1:
+        found = rows_of(study, lambda cell: cell.n < study.n[-1] or cell.method != last).design(mapping, None)
+        assert not found.factorial and found.text == ""
 
 
-def test_products_of_points():
-    points = [{"a": a, "b": b} for a in "xy" for b in "uvw"] + [{"a": "z", "b": "u"}, {"c": "q"}]
-    found = products(points)
-    assert found == [{"a": ("x", "y", "z"), "b": ("u",)}, {"a": ("x", "y"), "b": ("v", "w")}, {"c": ("q",)}]
-    assert products(points[:6]) == [{"a": ("x", "y"), "b": ("u", "v", "w")}]
-    assert products([]) == []
+def test_a_design_whose_n_have_their_own_paths_is_rebuilt():
+    study = Study.from_mapping(changed(grid__independent_n=True))
+    rows = rows_of(study, lambda cell: True)
+    found = rows.design({"name": study.name, "seed": study.seed}, None)
+    assert places_of(Study.from_toml(found.text)) == rows.counts.keys()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import ldpflow as lf
+from ldpflow.engine.run import run_study
 from ldpflow.report.page import commands
 from ldpflow.report.results import Results
 from ldpflow.results.design import places_of
@@ -29,11 +30,10 @@ def swept(out, plugin=PLUGIN, **parts):
         "problem": {"kind": "quantile"},
         "mechanism": {"kind": "randomized_response", "epsilon": 1.0},
         "algorithm": {"kind": "ldp_sgd"},
-        "methods": [lf.BatchMeans(), lf.SelfNormalization()],
+        "methods": [lf.SelfNormalization(), lf.Oracle()],
         "replicates": 40,
     }
-    study = lf.Study(**given | parts, n=[500], name="own", plugins=[plugin])
-    return lf.sweep(study, out, executor="serial")
+    run_study(lf.Study(**given | parts, n=[500], name="own", plugins=[plugin]), out, engine="serial")
 
 
 @pytest.mark.parametrize(
@@ -55,21 +55,18 @@ def test_a_run_is_explained(part, tmp_path):
     assert len(found) == 2 and all(text.startswith("Coverage 0.") for text in found)
 
 
-METHODS = [{"kind": "BM"}, {"kind": "PAR"}, {"kind": "own_runs"}]
-
-
-@pytest.fixture
-def runs(tmp_path):
-    """BM on single replicates, PAR and a plug-in's copy of it on five a row."""
-    swept(tmp_path / "run", methods=METHODS, replicates=100)
-    return lf.open_run(tmp_path / "run")
-
-
 def compared(run):
     return {row["method"]: row for row in run.compare(baseline="BM").to_pylist()}
 
 
-def test_rows_of_several_runs_are_not_paired_with_others(runs):
+def test_rows_of_several_runs_are_not_paired_with_others(tmp_path):
+    """BM on single replicates, PAR and a plug-in's copy of it on five a row.
+
+    The number survives compaction, which joins cells of any number of runs in one part, and growth.
+    """
+    methods = [{"kind": kind} for kind in ("BM", "PAR", "own_runs")]
+    swept(tmp_path, methods=methods, replicates=100)
+    runs, store = lf.open_run(tmp_path), RunStore(tmp_path)
     with_it = compared(runs)
     forget_own()
     without = compared(runs)
@@ -78,13 +75,8 @@ def test_rows_of_several_runs_are_not_paired_with_others(runs):
     # Both are made of the same five runs, and the copy has PAR's numbers.
     (own,) = (row for row in runs.compare(baseline="PAR").to_pylist() if row["method"] == "own_runs")
     assert own["paired"] is True and own["coverage_difference"] == 0.0 and own["length_ratio"] == 1.0
-
-
-def test_the_number_of_runs_survives_compaction_and_growth(runs):
-    """Compaction joins cells of any number of runs in one part."""
-    store = RunStore(runs.out)
     store.replicates.compact(store.replicates.path_keys())
-    swept(runs.out, methods=METHODS, replicates=120)
+    swept(tmp_path, methods=methods, replicates=120)
     forget_own()
     assert compared(runs)["own_runs"]["paired"] is False and compared(runs)["own_runs"]["pairs"] == 24
     found = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
@@ -27,8 +26,6 @@ from ldpflow.results import curves
 from ldpflow.results.curves import theory_curves
 from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
 from tests.oracles import momentum as oracle
-
-# --- analytic noise (spec 6.3) -------------------------------------------------------------------
 
 
 def test_prefix_noise_known():
@@ -59,17 +56,12 @@ def test_window_and_reduced_noise_are_the_literal_ones():
     assert squared_weights(0.36, 0.02) == pytest.approx(sum(x * x for x in s), rel=1e-12)
 
 
-# --- schedules (spec 6.5) ------------------------------------------------------------------------
-
-
 def test_theorem_settings_known():
     problem = NonconvexLogistic(d=100)
     t = DpNsgd().theorem_steps(problem, 10**4)
-    assert t == pytest.approx(155_958, abs=1) and math.log2(t) == pytest.approx(17.2508, abs=1e-4)
+    assert t == pytest.approx(155_958, abs=1)
     x = math.log2(t) * math.sqrt(100 * math.log(1e6))
-    assert x == pytest.approx(641.20, abs=0.01)
-    assert math.sqrt(x / 1e4) == pytest.approx(math.sqrt(1e4 / t), rel=1e-9)
-    assert 1 / math.sqrt(1e4 * t) == pytest.approx(2.5322e-5, abs=1e-9)
+    assert x * t == pytest.approx(1e8, rel=1e-9)
     steps = DpNsgd().theorem_steps(NonconvexLogistic(d=20), 10**5)
     assert steps / 1e5 == pytest.approx(245.08, abs=0.01)
     assert DpNsgdReduced().theorem_steps(problem, 10**4) == pytest.approx(1e8, rel=1e-14)
@@ -78,30 +70,28 @@ def test_theorem_settings_known():
     assert first.alpha == 1e-4 and first.eta == pytest.approx(1 / math.sqrt(1e4 * 1.6e5))
     at = DpNsgdReduced(parameters="theorem").schedule(problem, 10**4)
     assert (at.steps, at.eta, at.cross) == (10**8, pytest.approx(1e-6), pytest.approx(0.01))
-    # alpha is the theorem's: eps N / (T X) and N^(3/4) eps / (T^(3/4) sqrt d), both 1/N.
-    assert 1e4 / (t * x) == pytest.approx(1e-4) and 1e3 / (1e6 * 10) == pytest.approx(1e-4)
 
 
-def test_balanced_runs_grow_as_theory_says():
+@pytest.mark.parametrize(("kind", "power"), [(DpNsgd, 1.0), (DpNsgdReduced, 4 / 3)])
+def test_balanced_runs_grow_as_theory_says(kind, power):
     """q ~ eps N / sqrt(d) for Algorithm 1, its power 4/3 for Algorithm 2 (logarithms aside)."""
-    for kind, power in ((DpNsgd, 1.0), (DpNsgdReduced, 4 / 3)):
 
-        def epochs(n, epsilon, d, kind=kind):
-            algorithm = kind(epsilon=epsilon, order="fixed", parameters="balanced")
-            return algorithm.schedule(NonconvexLogistic(d=d), n).steps / n
+    def epochs(n, epsilon, d):
+        algorithm = kind(epsilon=epsilon, order="fixed", parameters="balanced")
+        return algorithm.schedule(NonconvexLogistic(d=d), n).steps / n
 
-        base = epochs(4000, 2.0, 10)
-        for factor, point in ((8, (32_000, 2.0, 10)), (4, (4000, 8.0, 10)), (0.5, (4000, 2.0, 40))):
-            slope = math.log(epochs(*point) / base) / math.log(factor)
-            assert slope == pytest.approx(power, abs=0.2), (kind, point)
+    base = epochs(4000, 2.0, 10)
+    for factor, point in ((8, (32_000, 2.0, 10)), (4, (4000, 8.0, 10)), (0.5, (4000, 2.0, 40))):
+        slope = math.log(epochs(*point) / base) / math.log(factor)
+        assert slope == pytest.approx(power, abs=0.2), point
+
+
+def test_balanced_epochs_without_a_gap_or_noise():
     assert best_epochs(1, 1000, 4.0, lambda q: 0.01 * math.sqrt(q)) == pytest.approx(200, rel=0.13)
     # No gap is known for robust regression: it is taken to be 1.
     assert DpNsgd(parameters="balanced").schedule(RobustRegression(), 1000).steps % 1000 == 0
     with pytest.raises(InputError, match="without noise"):
         DpNsgd(parameters="balanced", noise="none").schedule(NonconvexLogistic(), 100)
-
-
-# --- along simulated paths -----------------------------------------------------------------------
 
 
 def test_bias_of_the_momentum_and_the_bounds_on_paths():
@@ -131,27 +121,3 @@ def test_bias_of_the_momentum_and_the_bounds_on_paths():
     mean = np.linalg.norm(gradients, axis=1).mean()
     assert mean < bounds["mean_gradient_norm"][-1] and np.isnan(bounds["mean_gradient_norm"][:-1]).all()
     assert limit["mean_gradient_norm"][0] == pytest.approx(3**0.25 / math.sqrt(4.0 * n))
-
-
-@pytest.mark.slow
-def test_gradients_at_a_fixed_noise_multiplier():
-    """sigma = .3, classes 3 sd apart on an axis: mean gradient norms at N = 1000 and 4000.
-
-    Within 8% of those of 3 replicates elsewhere. The log-log slope of Algorithm 2 is steeper by .04.
-    """
-    problem, slopes = NonconvexLogistic(d=10, separation=1.5, direction="axis"), []
-    for kind, order, epochs, known in (
-        (DpNsgd, "reshuffle", (20, 80), (0.0850, 0.0433)),
-        (DpNsgdReduced, "fixed", (40, 40 * 4 ** (4 / 3)), (0.0756, 0.0335)),
-    ):
-        means = []
-        for n, length in zip((1000, 4000), epochs, strict=True):
-            algorithm = kind(epochs=length, order=order)
-            plan = dataclasses.replace(algorithm.plan(problem, n), sigma=0.3)
-            records = draw_records(problem, 5, n, range(LANES))
-            times = [plan.steps * (2 * i + 1) // 256 for i in range(128)]
-            record = run_erm(problem, algorithm, plan, records, 5, "k", range(LANES), times)
-            means.append(float(np.linalg.norm(risk(problem, records, record.iterates)[1], axis=1).mean()))
-        assert means == pytest.approx(known, rel=0.08)
-        slopes.append(math.log(means[1] / means[0], 4))
-    assert slopes[1] <= slopes[0] - 0.04
