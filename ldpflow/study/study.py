@@ -411,6 +411,8 @@ class Study:
             raise InputError("values", values, "a mapping of names to values, or settings by name")
         entries = {group: self.entries(group) for group in GROUPS}
         changed = replacements(entries, {**(values or {}), **settings})
+        if "n" in changed and self.monitor is not None and self.monitor.first_n == self.n[0]:
+            changed["monitor"] = self.monitor.model_copy(update={"first_n": min(changed["n"])})
         return self.with_fields(**changed)
 
     def with_fields(self, **changes: Any) -> Study:

@@ -78,6 +78,8 @@ def test_what_a_study_says_of_its_looks():
     assert "monitor" not in Study.from_mapping(without).settings()
     study = Study.from_mapping(changed(first_n=1e3, target_length=0.5))
     assert Study.from_toml(study.to_toml()) == study
+    fewer = Study.from_mapping(changed()).replace({"n": [50, 80]})
+    assert fewer.settings()["monitor"] == {"first_n": 50}, "looks begin at the smallest n"
     with pytest.raises(InputError, match="monitor.first_n: 1000 is not allowed; expected at most 500"):
         study.replace({"n": 500})  # a sweep would refuse the study.toml that it wrote
 
