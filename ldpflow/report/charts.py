@@ -432,10 +432,10 @@ def stretch(chart: Any, panel: Any, name: str, wanted: float) -> float:
     for _ in range(12):
         panel[name] = max(panel[name] + step, 1.0)
         before, size = size, drawn_size(chart)[name]
-        if abs(wanted - size) < 0.5:
-            break
         # A step of every panel is one for each of its columns, or rows.
         step = (wanted - size) / max((size - before) / step, 1.0)
+        if abs(step) <= 0.5:  # panels are drawn in whole pixels
+            break
     return size
 
 

@@ -1,13 +1,8 @@
 """Headless Chromium, and what a page did in it. No other machine is asked for anything."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -17,7 +12,7 @@ FLAGS = (
 )  # fmt: skip
 
 
-def missing() -> str:
+def missing():
     """Why there can be no browser tests here; nothing if there can."""
     if not any(map(shutil.which, BROWSERS)):
         return "no Chromium here (Debian: apt-get install chromium chromium-driver)"
@@ -27,7 +22,7 @@ def missing() -> str:
 
 
 @contextmanager
-def browser(profile: Path, width: int = 1280, height: int = 900) -> Iterator[Any]:
+def browser(profile, width=1280, height=900):
     """A driver with an empty profile; its performance log tells every request."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
@@ -46,18 +41,18 @@ def browser(profile: Path, width: int = 1280, height: int = 900) -> Iterator[Any
         driver.quit()
 
 
-def prefer(driver: Any, scheme: str) -> None:
+def prefer(driver, scheme):
     feature = {"name": "prefers-color-scheme", "value": scheme}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
 
-def resize(driver: Any, width: int, height: int = 900) -> None:
+def resize(driver, width, height=900):
     """Make the window of another size; a narrow one is that of a telephone."""
     metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
-def opened(driver: Any, address: str, seconds: float = 60) -> None:
+def opened(driver, address, seconds=60):
     """Open a page and wait until its figures are drawn."""
     from selenium.webdriver.support.ui import WebDriverWait
 
@@ -69,7 +64,7 @@ def opened(driver: Any, address: str, seconds: float = 60) -> None:
     )
 
 
-def requests(driver: Any) -> list[str]:
+def requests(driver):
     """Addresses that the page asked for."""
     found = []
     for entry in driver.get_log("performance"):
@@ -79,6 +74,6 @@ def requests(driver: Any) -> list[str]:
     return [a for a in found if not a.startswith(("data:", "blob:", "chrome"))]
 
 
-def complaints(driver: Any) -> list[str]:
+def complaints(driver):
     """Errors and warnings on the console."""
     return [e["message"] for e in driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]

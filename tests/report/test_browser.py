@@ -1,11 +1,6 @@
 """The report, the page that follows a sweep and that of an analysis in a real browser."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,16 +23,16 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def page(tmp_path_factory):
     with browser(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
 
 
-def is_drawn(page: Any) -> Any:
+def is_drawn(page):
     return page.execute_script("return document.documentElement.dataset.drawn")
 
 
-def drawn_figures(page: Any) -> list[str]:
+def drawn_figures(page):
     """Names of the figures, each with marks. Nothing makes a reader scroll sideways but a wide table."""
     assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
     marks = "svg .role-mark path, svg .role-mark line"
@@ -49,7 +44,7 @@ def drawn_figures(page: Any) -> list[str]:
     return [name for name, _ in counts]
 
 
-def pick(page: Any, name: str, value: str) -> None:
+def pick(page, name, value):
     from selenium.webdriver.support.ui import WebDriverWait
 
     box = f"#picker details[data-name={name}] input[value='{value}']"
@@ -57,7 +52,7 @@ def pick(page: Any, name: str, value: str) -> None:
     WebDriverWait(page, 60).until(is_drawn)
 
 
-def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None:
+def test_the_report_from_disk(page, page_text, tmp_path):
     from selenium.webdriver.common.by import By
 
     file = tmp_path / "report.html"
@@ -124,7 +119,7 @@ def test_the_report_from_disk(page: Any, page_text: str, tmp_path: Path) -> None
         assert requests(page) == [file.as_uri()]
 
 
-def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp_path: Path) -> None:
+def test_paper_has_every_panel_and_open_details(page, results, tmp_path):
     from selenium.webdriver.support.ui import WebDriverWait
 
     lowest = {COVERAGE: min(row[COVERAGE] for row in results.rows)}
@@ -155,7 +150,7 @@ def test_paper_has_every_panel_and_open_details(page: Any, results: Results, tmp
         assert count == 0 if is_open else count > 3
 
 
-def test_a_legend_of_long_names_leaves_space_for_panels(page: Any, page_text: str, tmp_path: Path) -> None:
+def test_a_legend_of_long_names_leaves_space_for_panels(page, page_text, tmp_path):
     file = tmp_path / "report.html"
     names = {f'"{name}"': f'"{name}{" long" * 15}"' for name in ("BM", "SN", "oracle")}
     for name, other in names.items():
@@ -166,7 +161,7 @@ def test_a_legend_of_long_names_leaves_space_for_panels(page: Any, page_text: st
     assert complaints(page) == [] and len(drawn_figures(page)) >= 7
 
 
-def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
+def test_a_report_of_trajectories_alone(page, tmp_path):
     study = {**FOLLOWED, "problem": {"kind": "quadratic"}}
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
     file = tmp_path / "report.html"
@@ -179,15 +174,13 @@ def test_a_report_of_trajectories_alone(page: Any, tmp_path: Path) -> None:
     assert requests(page) == [file.as_uri()]
 
 
-def test_a_page_that_follows_a_sweep_reads_itself_again(
-    page: Any, page_text: str, results: Results, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_follows_a_sweep_reads_itself_again(page, page_text, results, tmp_path, monkeypatch):
     from selenium.webdriver.support.ui import WebDriverWait
 
     monkeypatch.setattr("ldpflow.report.page.RELOAD_SECONDS", 1)
     file = tmp_path / "report.html"
 
-    def rows() -> int:
+    def rows():
         return int(page.execute_script("return document.querySelectorAll('#cell-table tbody tr').length"))
 
     few = dataclasses.replace(results, rows=[row for row in results.rows if row["n"] == 100])
@@ -203,7 +196,7 @@ def test_a_page_that_follows_a_sweep_reads_itself_again(
     assert set(requests(page)) == {file.as_uri()}
 
 
-def test_the_page_of_an_analysis(page: Any, tmp_path: Path) -> None:
+def test_the_page_of_an_analysis(page, tmp_path):
     from selenium.webdriver.common.by import By
 
     rows, _ = demo(n=4000)

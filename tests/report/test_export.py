@@ -1,7 +1,5 @@
 """The exported file, its views, the questions, and the page that documents the tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import duckdb
@@ -9,14 +7,13 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.report.export import export_duckdb
-from ldpflow.report.results import Results
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, settings_of
 
 ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def file(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
+def file(results, tmp_path_factory):
     """The exported run, written twice."""
     file = tmp_path_factory.mktemp("export") / "study.duckdb"
     export_duckdb(results, file)
@@ -28,7 +25,7 @@ def file(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(file)
 
 
-def test_the_ten_questions_have_answers(results: Results, file: str) -> None:
+def test_the_ten_questions_have_answers(results, file):
     with duckdb.connect(file, read_only=True) as db:
         questions = (ROOT / "docs/questions.sql").read_text()
         statements = [s for s in questions.split(";") if "SELECT" in s]
@@ -49,7 +46,7 @@ def test_the_ten_questions_have_answers(results: Results, file: str) -> None:
         assert ends == (len(results.rows),)
 
 
-def test_no_question_hides_a_factor_that_varies(results: Results, file: str) -> None:
+def test_no_question_hides_a_factor_that_varies(results, file):
     """Rows of an answer that differ in a number differ in their words too."""
     with duckdb.connect(file, read_only=True) as db:
         for view in ("coverage", "best", "best_beta"):
@@ -63,7 +60,7 @@ def test_no_question_hides_a_factor_that_varies(results: Results, file: str) -> 
     assert all(str(field.type) != "null" for field in results.table.schema)
 
 
-def test_what_is_best_follows_the_rule_of_the_arena(results: Results, file: str) -> None:
+def test_what_is_best_follows_the_rule_of_the_arena(results, file):
     """The first of a setting is the arena's choice, or the nearest; 64 replicates are too few to name one."""
     keys = ("path", "n", "level", "coordinate")
     with duckdb.connect(file, read_only=True) as db:

@@ -1,13 +1,9 @@
 """The report, and the page that follows a sweep, as text."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 from unittest.mock import Mock
 
 import pyarrow as pa
@@ -26,7 +22,7 @@ from tests.published.test_compare import rows_as_printed
 from tests.report.conftest import STUDY
 
 
-def test_a_report_is_one_file_that_names_everything(results: Results, page_text: str, shell: str) -> None:
+def test_a_report_is_one_file_that_names_everything(results, page_text, shell):
     assert len(page_text.encode()) < 3_000_000
     for said in (
         "eps-LDP", "unit: record", "ldp_sgd", "randomized_response", "multiplier block bootstrap",
@@ -44,9 +40,7 @@ def test_a_report_is_one_file_that_names_everything(results: Results, page_text:
     assert all(len(figure["description"]) > 60 for figure in figures.values()) and len(figures) >= 7
 
 
-def test_published_numbers_that_are_not_refuted_come_with_the_power(
-    results: Results, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_published_numbers_that_are_not_refuted_come_with_the_power(results, monkeypatch):
     summary = rows_as_printed()
     monkeypatch.setattr("ldpflow.report.page.draw_figures", lambda results: [])
     for coverage, verdict in (
@@ -61,7 +55,7 @@ def test_published_numbers_that_are_not_refuted_come_with_the_power(
         assert text.count("Power: with 500 replicates a true difference of") == 2
 
 
-def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(InputError, match="Nothing finished"):
         Results.load(tmp_path / "absent")
     with pytest.raises(InputError, match="^run: "):
@@ -69,7 +63,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "absent").exists()
 
 
-def running(run: Path, copy: Path) -> Callable[[], None]:
+def running(run, copy):
     """Copy a run as if its sweep had not ended; a function that ends it."""
     shutil.copytree(run, copy)
     file = copy / "provenance.json"
@@ -79,9 +73,7 @@ def running(run: Path, copy: Path) -> Callable[[], None]:
     return lambda: file.write_text(ended) and None
 
 
-def test_a_page_that_follows_a_sweep_is_written_again_until_the_sweep_ends(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_follows_a_sweep_is_written_again_until_the_sweep_ends(run, tmp_path, monkeypatch):
     """Nothing yet, some rows, nothing new, all rows, and the end of the session: three pages."""
     copy, hidden = tmp_path / "copy", tmp_path / "hidden"
     end = running(run, copy)
@@ -107,9 +99,7 @@ def test_a_page_that_follows_a_sweep_is_written_again_until_the_sweep_ends(
     assert file.read_text() == written[-1] and [f.name for f in tmp_path.glob("page*")] == ["page.html"]
 
 
-def test_a_page_that_is_interrupted_reads_itself_no_more(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_page_that_is_interrupted_reads_itself_no_more(run, tmp_path, monkeypatch):
     running(run, tmp_path / "copy")
     monkeypatch.setattr(page.time, "sleep", Mock(side_effect=KeyboardInterrupt))
     monkeypatch.setattr(page, "draw_figures", lambda results: [])
@@ -118,9 +108,7 @@ def test_a_page_that_is_interrupted_reads_itself_no_more(
     assert "<body>" in (tmp_path / "copy" / "report.html").read_text()
 
 
-def test_a_running_sweep_is_summarised_from_its_parts_without_damaged_ones(
-    run: Path, results: Results, tmp_path: Path
-) -> None:
+def test_a_running_sweep_is_summarised_from_its_parts_without_damaged_ones(run, results, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(run, copy)
     (copy / "summary.parquet").unlink()
@@ -132,7 +120,7 @@ def test_a_running_sweep_is_summarised_from_its_parts_without_damaged_ones(
     assert part.name in report_html(found, live=True)
 
 
-def test_the_report_recommends_by_the_rule(results: Results, shell: str) -> None:
+def test_the_report_recommends_by_the_rule(results, shell):
     settings = settings_of(results.rows)
     found = choices(results, settings)
     assert found is not None and found["n"] == ["100", "1000"]
@@ -151,9 +139,7 @@ def test_the_report_recommends_by_the_rule(results: Results, shell: str) -> None
     assert "Which interval?" in section
 
 
-def test_a_run_that_is_not_finished_says_so_first(
-    results: Results, shell: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_not_finished_says_so_first(results, shell, monkeypatch):
     assert 'class="progress"' not in shell
     command = "/bin/ldpflow sweep small.toml --fresh --max-time 6s"
     stopped = {"command": command, "ended": "x", "stopped": "late"}

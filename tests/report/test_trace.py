@@ -1,7 +1,5 @@
 """A trace: one path, every n, bit for bit the rows of sweeps at these n."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldpflow.errors import InputError
@@ -17,7 +15,7 @@ ONE = changed(
 )  # fmt: skip
 
 
-def test_rows_are_those_of_single_runs() -> None:
+def test_rows_are_those_of_single_runs():
     study = Study.from_mapping(ONE)
     rows = trace(study, 10, 2000, 20, replicate=3)
     grid = log_grid(10, 2000, 20)
@@ -39,7 +37,7 @@ def test_rows_are_those_of_single_runs() -> None:
         (ONE, {"last": 10_000, "points": 50}, "^points: "),
     ],
 )
-def test_refused(study: dict, options: dict, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused(study, options, said, monkeypatch):
     monkeypatch.setattr("ldpflow.report.trace.MOST_BYTES", 2**16)
     with pytest.raises(InputError, match=said):
         trace(Study.from_mapping(study), **options)
