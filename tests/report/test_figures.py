@@ -186,7 +186,7 @@ def test_colours_can_be_seen_on_both_pages_and_told_apart():
 
 FOLLOWED = changed(
     replicates=12, algorithm={"kind": "ldp_sgd", "gamma": [0.3, 0.6], "c": 0.4}, grid={"n": 200}, method=...,
-    problem={"kind": "linear_regression", "coefficients": [[1, 1], [1, -1]]}, trajectory={"points": 4},
+    problem={"kind": "linear_regression", "coefficients": [[1, -1]]}, trajectory={"points": 4},
     mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
 )  # fmt: skip
 
@@ -247,12 +247,12 @@ def test_a_report_without_intervals(followed, tmp_path, capsys):
     file, notes = tmp_path / "a.html", tmp_path / "notes.md"
     notes.write_text("# Excess loss\n\nOur words.\n")
     assert main(["report", followed.store.root, "-o", str(file), "--notes", str(notes)]) == 0
-    assert "a.html: 8 followed paths" in capsys.readouterr().out
+    assert "a.html: 4 followed paths" in capsys.readouterr().out
     shell = re.sub(r"<script.*?</script>", "", file.read_text(), flags=re.S)
     for said in (
-        "8 paths followed at 4 checkpoints up to n = 200", "12 replicates per path", "mu-GDP (local)",
+        "4 paths followed at 4 checkpoints up to n = 200", "12 replicates per path", "mu-GDP (local)",
         "Distance to the optimum", "last_exc", 'Excess loss</h2><div class="notes"><p>Our words.</p>',
-        "None of 64 means lie above their proved bound.", "Smallest squared distance to θ* at the end: ",
+        "None of 32 means lie above their proved bound.", "Smallest squared distance to θ* at the end: ",
     ):  # fmt: skip
         assert said in shell
     assert shell.count('role="img"') == 2
@@ -264,7 +264,7 @@ def test_trajectories_are_exported(followed, tmp_path):
     file = tmp_path / "study.duckdb"
     export_duckdb(followed, file)
     with duckdb.connect(str(file), read_only=True) as db:
-        assert len(db.execute("FROM trajectories").fetchall()) == 8 * 12 * 4
+        assert len(db.execute("FROM trajectories").fetchall()) == 4 * 12 * 4
         assert len(db.execute("FROM trajectory_summary").fetchall()) == followed.trajectories.num_rows
 
 
