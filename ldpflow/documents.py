@@ -1,4 +1,4 @@
-"""TOML and JSON of limited size and depth: study files, settings, metadata of runs. And BibTeX.
+"""TOML and JSON of limited size and depth: study files, settings, metadata of runs. BibTeX and templates.
 
 Input is not trusted. Files are opened without blocking and must be regular. Their size is checked before
 they are read.
@@ -14,9 +14,12 @@ import stat
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 LARGEST = 2**20
 """Largest size of a document in bytes."""
@@ -153,3 +156,19 @@ def label(reference: Reference) -> str:
     names = [author.partition(",")[0] for author in reference.fields["author"].split(" and ")]
     who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
     return f"{who}, {reference.fields['year']}"
+
+
+def templates(package: str, html: bool = False, **filters: Any) -> Environment:
+    """Templates of a package, with further filters. In HTML values are escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(package, ""),
+        autoescape=html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= filters
+    return environment

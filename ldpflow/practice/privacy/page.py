@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
+from ldpflow.documents import templates
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import check_probability, largest_local_epsilon
 from ldpflow.practice.privacy.releases import (
@@ -153,17 +154,8 @@ class PrivacyPage:
 
 
 def render(template: str, **values: Any) -> str:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ldpflow.practice.privacy", ""),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"number": "{:.4g}".format, "paragraph": paragraph}
-    return environment.get_template(template).render(values)
+    filters = {"number": "{:.4g}".format, "paragraph": paragraph}
+    return templates("ldpflow.practice.privacy", **filters).get_template(template).render(values)
 
 
 def paragraph(text: str, indent: str = "") -> str:
