@@ -13,16 +13,8 @@ from ldpflow.cli import main
 from ldpflow.columns import with_error
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
-from ldpflow.report.answers import (
-    GLANCE,
-    cell_table,
-    failures,
-    findings,
-    glance,
-    pairs,
-    where,
-    why_failed,
-)
+from ldpflow.report import answers
+from ldpflow.report.answers import findings, where
 from ldpflow.report.charts import FORMATS, drawn_size, fit_texts, log_marks, resize, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import insert_notes, report_html
@@ -34,16 +26,10 @@ from tests.report.test_figures import values
 from tests.studies import changed
 
 
-@pytest.fixture(scope="module")
-def many(results):
-    """The run with 2000 replicates of which SN covers 91% everywhere, BM 91% at n = 1000 and 80% at 100."""
-
-    def row_of(row):
-        covered = {"SN": 0.91, "BM": 0.91 if row["n"] == 1000 else 0.8}.get(row["method"], 0.5)
-        row = row | {"replicates": 2000, "failures": 0}
-        return row | {"coverage": covered, "coverage_failures_as_misses": covered}
-
-    return explained(results, [row_of(row) for row in results.rows], "too short")
+def with_coverage(row, covered):
+    """The row with this coverage of 2000 replicates, none without an interval."""
+    row = row | {"replicates": 2000, "failures": 0, "coverage": covered}
+    return row | {"coverage_failures_as_misses": covered}
 
 
 def explained(results, rows, cause):
@@ -51,6 +37,14 @@ def explained(results, rows, cause):
     found = dataclasses.replace(results, rows=rows)
     vars(found)["explained"] = {found.identity(row): {"cause_class": cause} for row in rows}
     return found
+
+
+@pytest.fixture(scope="module")
+def many(results):
+    """A run of which SN covers 91% everywhere, BM 91% at n = 1000 and 80% at 100."""
+    covered = {("SN", 100): 0.91, ("SN", 1000): 0.91, ("BM", 1000): 0.91, ("BM", 100): 0.8}
+    rows = [with_coverage(row, covered.get((row["method"], row["n"]), 0.5)) for row in results.rows]
+    return explained(results, rows, "too short")
 
 
 def test_findings_say_what_holds_where_and_what_fails_and_why(many):
@@ -87,6 +81,12 @@ def read_condition(text, row):
     return all(map(holds, text.split(" and "))) if text else True
 
 
+WORDS = re.compile(
+    r"in (\d+) of (\d+) settings(: all)?(?: with (.*?))?(, and others)?"
+    r"(?: \(shown to fail in (\d+) of the (\d+)\))?"
+)
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_every_cell_is_as_the_words_on_patterns_say(seed):
     """The words are read and compared with all cells, one by one; the patterns vary with the seed."""
@@ -97,24 +97,35 @@ def test_every_cell_is_as_the_words_on_patterns_say(seed):
     chosen = [row for row in rows if (row["n"] == 1000 or row["tau"] > 0.8) != (random.random() < noise)]
     if seed > 25:
         chosen = [row for row in rows if random.random() < seed / 40]
-    others = [row for row in rows if row not in chosen]
-    failing = others[::2]
-    text, lost, failed = where(Names(), list(FACTORS), rows, chosen, failing).partition(" (shown to fail in ")
+    failing = [row for row in rows if row not in chosen][::2]
+    text = where(Names(), list(FACTORS), rows, chosen, failing)
     if text.startswith("where "):
         assert chosen == [row for row in rows if read_condition(text.removeprefix("where "), row)]
-    elif found := re.fullmatch(r"in (\d+) of (\d+) settings(: all)?(?: with (.*?))?(, and others)?", text):
-        cells = [row for row in rows if read_condition(found[4] or "", row)]
-        assert int(found[1]) == len(chosen) and bool(found[3]) == bool(found[5])
-        if found[3]:
-            assert int(found[2]) == len(rows) and len(chosen) <= 2 * len(cells)
+    elif text == "in every setting":
+        assert chosen == rows
+    else:
+        count, size, whole, condition, others, *lost = WORDS.fullmatch(text).groups()
+        cells = [row for row in rows if read_condition(condition or "", row)]
+        assert int(count) == len(chosen) and bool(whole) == bool(others)
+        if whole:
+            assert int(size) == len(rows) and len(chosen) <= 2 * len(cells)
             assert all(row in chosen for row in cells)
         else:
-            assert int(found[2]) == len(cells) and all(row in cells for row in chosen)
+            assert int(size) == len(cells) and all(row in cells for row in chosen)
             assert 2 * len(chosen) >= len(cells) or cells == rows
-            count = sum(row in failing for row in cells)
-            assert lost + failed == f" (shown to fail in {count} of the {len(cells)})" * bool(count)
-    else:
-        assert text == "in every setting" and not others
+            failed = sum(row in failing for row in cells)
+            assert lost == ([str(failed), str(len(cells))] if failed else [None, None])
+
+
+def read_sentence(sentence):
+    """Methods that a sentence names, each with the words on its place."""
+    found = {}
+    _, colon, clauses = sentence.removesuffix(".").partition(": ")
+    for clause in re.split(r"; (?![^()]*\))", clauses) if colon else []:
+        names, words = re.fullmatch(r"(.*?) ((?:in|at|where) .*)", clause).groups()
+        for method, settings in re.findall(r"(B[BM]|SN)(?: \((.*?)\))?", names):
+            found |= {f"{method}, {each}" if each else method: words for each in settings.split("; ")}
+    return found
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -122,36 +133,23 @@ def test_no_cell_that_fails_is_hidden(results, seed):
     """The sentences are read: every method that fails is named, one that is praised with a place."""
     random = np.random.default_rng(seed)
     likely = {row["series"]: random.dirichlet([0.6, 0.6, 0.6]) for row in results.rows}
-    rows = []
-    for row in (row for row in results.rows if row["method"] != "oracle"):
-        covered = random.choice([0.91, 0.885, 0.7], p=likely[row["series"]])
-        row = row | {"replicates": 2000, "failures": 0, "coverage": covered}
-        rows.append(row | {"coverage_failures_as_misses": covered})
-    first, second, *_ = findings(explained(results, rows, "biased")).sentences
+    rows = [
+        with_coverage(row, random.choice([0.91, 0.885, 0.7], p=likely[row["series"]]))
+        for row in results.rows
+        if row["method"] != "oracle"
+    ]
     own = {name: [row for row in rows if row["series"] == name] for name in results.series}
-
-    def read(sentence):
-        """Methods that a sentence names, each with the words on its place."""
-        found = {}
-        _, colon, clauses = sentence.removesuffix(".").partition(": ")
-        for clause in re.split(r"; (?![^()]*\))", clauses) if colon else []:
-            names, words = re.fullmatch(r"(.*?) ((?:in|at|where) .*)", clause).groups()
-            for method, settings in re.findall(r"(B[BM]|SN)(?: \((.*?)\))?", names):
-                for each in settings.split("; "):
-                    found[f"{method}, {each}" if each else method] = words
-        return found
-
-    praised, failed = read(first), read(second)
-    fails = {name for name in own if any(judge(row) == "fails" for row in own[name])}
-    assert set(failed) == fails
+    states = {
+        state: {name: [row for row in cells if judge(row) == state] for name, cells in own.items()}
+        for state in ("holds", "fails")
+    }
+    praised, failed = map(read_sentence, findings(explained(results, rows, "biased")).sentences[:2])
+    assert set(failed) == {name for name, cells in states["fails"].items() if cells}
     for name, words in praised.items():
-        failing = [row for row in own[name] if judge(row) == "fails"]
-        held = [row for row in own[name] if judge(row) == "holds"]
-        assert words in (
-            where(results.names, results.varying(), own[name], held, failing),
-            "in some settings",
-        )
-    assert all(failed[name] != "in some settings" for name in fails & set(praised))
+        held, failing = states["holds"][name], states["fails"][name]
+        place = where(results.names, results.varying(), own[name], held, failing)
+        assert words in (place, "in some settings")
+        assert failed.get(name) != "in some settings"
 
 
 def test_a_coordinate_of_several_quantiles_is_named_by_its_level(results):
@@ -177,7 +175,10 @@ def test_replicates_without_an_interval_are_a_cause_and_misses(many):
     failing = explained(many, [row], "failed")
     _, second = findings(failing).sentences
     assert second == "Shown to fail: SN in the one setting (missing intervals)."
-    (shown,) = (dict(zip(GLANCE, row, strict=True)) for row in glance(failing, settings_of(failing.rows)))
+    (shown,) = (
+        dict(zip(answers.GLANCE, row, strict=True))
+        for row in answers.glance(failing, settings_of(failing.rows))
+    )
     assert shown["coverage, failures as misses"] == "0.640" and shown["failed"] == "600 (30.0%)"
     assert (shown["fails"], shown["holds its level*"]) == ("1", "0")
     assert [point["y"] for point in values(FIGURES["coverage"].chart(failing).to_dict())] == [0.64]
@@ -186,11 +187,11 @@ def test_replicates_without_an_interval_are_a_cause_and_misses(many):
 def test_the_table_of_failures_stands_by_the_coverage_and_says_why(results, shell):
     places = [shell.index(f'id="{name}"') for name in ("glance", "coverage", "failures", "length")]
     assert places == sorted(places) and shell.count('id="failures"') == 1
-    found = failures(results)["rows"]
+    found = answers.failures(results)["rows"]
     assert found and all("undefined: there are fewer than two blocks" in row[-1] for row in found)
-    words = why_failed({"method": "TR", "failures": 7}, 2)
+    words = answers.why_failed({"method": "TR", "failures": 7}, 2)
     assert words.startswith("2 diverged; 5 undefined: the fit has no root")
-    assert why_failed({"method": "unknown", "failures": 3}, 0) == "3 undefined"
+    assert answers.why_failed({"method": "unknown", "failures": 3}, 0) == "3 undefined"
 
 
 def test_paths_that_diverge_are_not_what_a_method_cannot_define(tmp_path):
@@ -199,7 +200,7 @@ def test_paths_that_diverge_are_not_what_a_method_cannot_define(tmp_path):
         grid={"n": 500, "level": 0.9}, method=[{"kind": "SN"}],
     )  # fmt: skip
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
-    assert [row[-1] for row in failures(Results.load(tmp_path / "run"))["rows"]] == ["6 diverged"]
+    assert [row[-1] for row in answers.failures(Results.load(tmp_path / "run"))["rows"]] == ["6 diverged"]
 
 
 def places(results, **asked):
@@ -244,7 +245,7 @@ def test_paired_differences_are_those_of_compare(run, results):
     compared = lf.open_run(run).compare("method", "SN").to_pylist()
     expected = {tuple(row[key] for key in keys): row for row in compared}
     others = [row for row in results.rows if row["series"] != "SN"]
-    table = pairs(results)
+    table = answers.pairs(results)
     assert table["baseline"] == "SN" and len(table["rows"]) == len(expected) == 40
     for row, shown in zip(others, table["rows"], strict=True):
         found, own = expected[tuple(row[key] for key in keys)], results.contrasts[results.identity(row)]
@@ -252,7 +253,7 @@ def test_paired_differences_are_those_of_compare(run, results):
         ratio = with_error(own["paired_length_ratio"], own["paired_length_ratio_mcse"])
         assert shown[-4:] == [row["series"], difference, ratio, "64"]
     one = dataclasses.replace(results, rows=[row for row in results.rows if row["series"] == "SN"])
-    assert pairs(one) is None
+    assert answers.pairs(one) is None
 
 
 def test_a_person_chooses_the_baseline(run, results):
@@ -339,11 +340,14 @@ def test_names_beside_bars_are_whole(results):
     assert {drawn.count(f">tilt\u00a0=\u00a0{t}<") for t in (0, 1)} == {2}
 
 
-def test_titles_of_narrow_panels_are_broken_and_ticks_are_enough(results):
+def test_titles_of_narrow_panels_are_broken(results):
     chart = FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n")
     chart.spec.width = 60
     fit_texts(chart, chart.spec)
     assert chart.spec.layer[-1].encoding.x._kwds["title"] == ["ε", "(privacy", "budget)"]
+
+
+def test_logarithmic_axes_have_enough_ticks():
     assert log_marks(1 - 1e-12, 1 + 1e-12) == [1.0]
     for low, high in ((0.85, 1.6), (0.99, 1.01), (0.5, 40.0), (3.0, 3.5), (1e-4, 9e3)):
         marks = log_marks(low, high)
@@ -360,7 +364,7 @@ def test_an_axis_of_names_has_points_and_no_lines(results):
 
 
 def test_every_number_has_its_error_and_every_cause_is_in_the_table(results):
-    table = cell_table(results, [])
+    table = answers.cell_table(results, [])
     for at, name in enumerate(table["head"]):
         assert "± MCSE" not in name or all("±" in row[at] or row[at] == "-" for row in table["rows"])
     at = table["head"].index("main cause")
