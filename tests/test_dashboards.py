@@ -1,7 +1,6 @@
 """What the page of own tables, figures and texts shows is run as it stands there."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -54,16 +53,6 @@ def test_the_cells_of_the_document_of_quarto(made, monkeypatch):
     for block in blocks((FILES / "study.qmd").read_text(), r"\{python\}"):
         exec(block, names)
     assert len(names["held"]) == 8 and names["least"] == 40
-
-
-def test_the_page_with_a_picker(made, monkeypatch):
-    testing = pytest.importorskip("streamlit.testing.v1")
-    folder, names = made
-    monkeypatch.setattr(sys, "argv", ["page.py", str(folder / "runs" / "own")])
-    page = testing.AppTest.from_file(str(FILES / "page.py"), default_timeout=60).run()
-    assert not page.exception and len(page.dataframe[0].value) == names["run"].summary().num_rows == 32
-    page.sidebar.multiselect[0].set_value([0.5]).run()
-    assert not page.exception and set(page.dataframe[0].value["epsilon"]) == {0.5}
 
 
 def test_the_columns_that_the_script_of_r_names_are_there(made):

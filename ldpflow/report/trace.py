@@ -24,11 +24,6 @@ from ldpflow.study import Study
 MOST_BYTES = 2**30
 
 
-def log_grid(first: int, last: int, count: int) -> list[int]:
-    """About ``count`` distinct integers from ``first`` to ``last``, evenly spaced in log n."""
-    return list(np.unique(np.geomspace(first, last, count).round().astype(int)).tolist())
-
-
 def trace(
     study: Study, first: int = 10, last: int = 10**6, points: int = 400, replicate: int = 0
 ) -> pa.Table:
@@ -46,7 +41,7 @@ def trace(
     least = simulator.parts()["algorithm"].records_per_step()
     if not least <= first < last:
         raise InputError("from", first, f"an integer in [{least}, {last})")
-    grid = log_grid(first, last, points)
+    grid = np.unique(np.geomspace(first, last, points).round().astype(int)).tolist()
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     size = simulator.cost(simulator.needs(cells), 1).bytes
     if size > MOST_BYTES:
