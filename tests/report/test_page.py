@@ -62,6 +62,8 @@ def test_published_numbers_that_are_not_refuted_come_with_the_power(
 
 
 def test_what_is_no_run_is_refused(tmp_path):
+    with pytest.raises(InputError, match="Nothing finished"):
+        Results.load(tmp_path / "absent")
     with pytest.raises(InputError, match="^run: "):
         page.follow(str(tmp_path / "absent"), None, lambda place, text: None)
     assert not (tmp_path / "absent").exists()
