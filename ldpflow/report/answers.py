@@ -15,17 +15,8 @@ from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.report.figures import CURVES
 from ldpflow.report.results import CellIdentity, Names, Results, Row, measured, present_last
-from ldpflow.results.arena import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    ArenaSetting,
-    enough_in_words,
-    judge,
-    least_replicates,
-    not_judged,
-    why_barred,
-)
+from ldpflow.results import arena
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaSetting, judge, not_judged, why_barred
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.trajectories import last_rows
 
@@ -112,8 +103,8 @@ def findings(results: Results) -> Findings:
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         judged = "cells" if len(rows) == len(results.rows) else "judged cells"
         third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
-        if max(map(least_replicates, levels)) > max(row["replicates"] for row in rows):
-            third += f" ({enough_in_words(levels)})"
+        if max(map(arena.least_replicates, levels)) > max(row["replicates"] for row in rows):
+            third += f" ({arena.enough_in_words(levels)})"
         sentences.append(f"{third}.")
     if rows is not results.rows and (unknown := not_judged(results.rows)):
         sentences.append(unknown)

@@ -59,7 +59,6 @@ def test_no_question_hides_a_factor_that_varies(results, file):
         counts = "count(coverage_failures_as_misses), count(coverage)"
         shown = db.execute(f"SELECT {counts} FROM coverage").fetchone()
         assert shown == (len(results.rows), sum(row["coverage"] is not None for row in results.rows))
-    assert all(str(field.type) != "null" for field in results.table.schema)
 
 
 def test_what_is_best_follows_the_rule_of_the_arena(results, file):
