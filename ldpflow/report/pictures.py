@@ -254,8 +254,6 @@ def choice(results: Results, asked: Asked) -> Any:
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
     settings = settings_of(results.rows)
-    if not any(0 < entry.length < math.inf for setting in settings for entry in setting.entries):
-        raise InputError("figure", "choice", "a run with intervals")
     place = arrange(results, results.rows, results.varying(), asked)
     points: list[Row] = []
     for setting in settings:
@@ -271,6 +269,8 @@ def choice(results: Results, asked: Asked) -> Any:
             best = entry is setting.best
             point |= {"kind": "recommended" if best else entry.state, "label": row["series"] if best else ""}
             points.append(point | {"full": FILLS[entry.state]})
+    if not points:
+        raise InputError("figure", "choice", "a run with intervals")
     undefined = len(results.rows) - len(points)
     drawn = charts.series_looks([*results.series.items()])
     key = alt.Legend(title=None)
