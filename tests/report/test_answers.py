@@ -197,10 +197,10 @@ def test_the_table_of_failures_stands_by_the_coverage_and_says_why(results, shel
 def test_paths_that_diverge_are_not_what_a_method_cannot_define(tmp_path):
     study = changed(
         replicates=6, problem__tau=0.5, mechanism__epsilon=1.0, algorithm__gamma=0.51, algorithm__c=1.7e308,
-        grid={"n": 500, "level": 0.9}, method=[{"kind": "SN"}],
+        grid={"n": [400, 500], "level": 0.9}, method=[{"kind": "SN"}],
     )  # fmt: skip
     run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
-    assert [row[-1] for row in answers.failures(Results.load(tmp_path / "run"))["rows"]] == ["6 diverged"]
+    assert [row[-1] for row in answers.failures(Results.load(tmp_path / "run"))["rows"]] == ["6 diverged"] * 2
 
 
 def places(results, **asked):
@@ -236,6 +236,8 @@ def test_the_parts_of_every_bar_add_up(results):
     parts = [parts_of(results.explained[results.identity(row)]) for row in results.rows]
     gaps = [row["coverage_failures_as_misses"] - row["level"] for row in results.rows]
     found = [(sum(own.values()), gap) for own, gap in zip(parts, gaps, strict=True) if own]
+    missing = {"coverage": 0.8, "coverage_failures_as_misses": 0.5, "bias_effect": 0.1}
+    assert parts_of(missing) == {"bias": 0.1, "no interval": pytest.approx(-0.3)}
     assert len(found) > 30 and found == pytest.approx(np.array(found)[:, [1, 1]], abs=1e-9)
 
 

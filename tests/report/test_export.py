@@ -7,7 +7,7 @@ import pytest
 
 from ldpflow.errors import InputError
 from ldpflow.report.export import export_duckdb
-from ldpflow.results.arena import FAILS, HOLDS, settings_of
+from ldpflow.results.arena import HOLDS, settings_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -68,10 +68,15 @@ def test_what_is_best_follows_the_rule_of_the_arena(results, file):
         firsts = db.execute(
             f"SELECT {', '.join(keys)}, method, beta, level_state FROM best WHERE place = 1"
         ).fetchall()
-        methods = db.execute("SELECT DISTINCT method FROM best ORDER BY ALL").fetchall()
-        betas = db.execute("SELECT DISTINCT level_state FROM best_beta").fetchall()
+        betas = db.execute(f"SELECT {', '.join(keys)}, beta FROM best_beta").fetchall()
+        methods = "SELECT DISTINCT method, barred IS NULL, place IS NULL FROM summary ORDER BY ALL"
+        judged = db.execute(methods).fetchall()
+    assert judged == [*((name, True, False) for name in ("BB", "BM", "SN")), ("oracle", False, True)]
     settings = settings_of(results.table.to_pylist())
     best = [(s.keys, s.reference.row, s.reference.state) for s in settings]
     assert set(firsts) == {(*map(of.get, keys), row["method"], row["beta"], state) for of, row, state in best}
-    assert methods == [("BB",), ("BM",), ("SN",)] and betas == [(FAILS,)]
     assert sum(first[-1] == HOLDS for first in firsts) == sum(s.best is not None for s in settings) < 4
+    assert set(betas) == {
+        (*map(s.keys.get, keys), next(e.row["beta"] for e in s.entries if e.row["method"] == "BB"))
+        for s in settings
+    }
