@@ -154,8 +154,8 @@ class PrivacyPage:
 
 
 def render(template: str, **values: Any) -> str:
-    filters = {"number": "{:.4g}".format, "paragraph": paragraph}
-    return templates("ldpflow.practice.privacy", **filters).get_template(template).render(values)
+    environment = templates("ldpflow.practice.privacy", number="{:.4g}".format, paragraph=paragraph)
+    return environment.get_template(template).render(values)
 
 
 def paragraph(text: str, indent: str = "") -> str:
