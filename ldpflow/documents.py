@@ -1,4 +1,4 @@
-"""TOML and JSON of limited size and depth: study files, settings, metadata of runs. BibTeX. Values of arrays.
+"""TOML and JSON of limited size and depth. BibTeX, templates, values of arrays.
 
 Input is not trusted. Files are opened without blocking and must be regular. Their size is checked before
 they are read.
@@ -14,9 +14,12 @@ import stat
 import tomllib
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ldpflow.errors import InputError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 LARGEST = 2**20
 """Largest size of a document in bytes."""
@@ -160,3 +163,19 @@ def python_values(value: Any) -> Any:
     if not hasattr(value, "tolist") and hasattr(value, "to_numpy"):  # Polars, and a column of Arrow
         value = value.to_numpy()
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def templates(package: str, html: bool = False, **filters: Any) -> Environment:
+    """Templates of a package, with further filters. In HTML values are escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader(package, ""),
+        autoescape=html,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= filters
+    return environment

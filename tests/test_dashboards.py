@@ -1,14 +1,10 @@
-"""What the page of own tables, figures and texts shows is run as it stands there."""
+"""The numbers of the page of own tables, figures and texts, and the files beside it that no build runs."""
 
 import re
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from ldpflow.cli import main
 from ldpflow.store.schema import FINISHED
 
 pytestmark = pytest.mark.thorough
@@ -17,72 +13,38 @@ PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "dashboards.md"
 FILES = PAGE.with_suffix("")
 
 
-def blocks(text, start):
-    return [
-        re.sub(r"^(:tags:.*|#\|.*|!.*)$", "", block, flags=re.MULTILINE)
-        for block in re.findall(rf"^```{start}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    ]
+def blocks(file, start):
+    """Code of a file, without what a notebook alone understands."""
+    found = re.findall(rf"^```{start}\n(.*?)^```", file.read_text(), re.MULTILINE | re.DOTALL)
+    return [re.sub(r"^(:tags:.*|#\|.*|!.*)$", "", block, flags=re.MULTILINE) for block in found]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Folder in which the cells of the page were run, and the names that they defined."""
+    """Folder in which the first cells of the page were run, and the names that they defined."""
     folder, names = tmp_path_factory.mktemp("own"), {}
-    (sweep, *others) = blocks(PAGE.read_text().replace("!ldpflow export", "#"), r"\{code-cell\} ipython3")[1:]
+    study, sweep, pandas, *_ = blocks(PAGE, r"\{code-cell\} ipython3")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        (study,) = [b for b in blocks(PAGE.read_text(), r"\{code-cell\} ipython3") if "lf.Study(" in b]
-        exec(study.replace("replicates=200", "replicates=40"), names)
-        exec(sweep, names)
-        assert main(["export", "runs/own", "-o", "own.duckdb"]) == 0
-        for block in others:
+        for block in (study.replace("replicates=200", "replicates=40"), sweep, pandas):
             exec(block, names)
     return folder, names
 
 
-def test_the_cells_of_the_page_are_tables_and_a_figure(made):
-    folder, names = made
-    run, rows = names["run"], names["rows"]
-    assert rows.groupby(["epsilon", "law", "tau", "n", "method"])["hit"].mean().shape == (32,)
-    keys = ["epsilon", "law", "method"]
-    shares = run.summary().to_pandas().groupby(keys)["coverage_failures_as_misses"].mean()
-    assert names["table"].set_index(keys)["coverage_failures_as_misses"].sub(shares).abs().max() < 1e-12
-    assert "<svg" in (folder / "own.svg").read_text()
+def test_shares_of_the_page_are_those_of_the_summary(made):
+    _, names = made
+    keys = ["epsilon", "law", "tau", "n", "method"]
+    hits = names["rows"].groupby(keys)["hit"].mean()
+    shares = names["run"].summary().to_pandas().set_index(keys)["coverage_failures_as_misses"]
+    assert len(hits) == len(shares) == 32 and hits.sub(shares).abs().max() < 1e-12
 
 
-def test_the_document_of_quarto(made, monkeypatch, tmp_path):
-    folder, _ = made
-    monkeypatch.chdir(folder)
+def test_the_cells_of_the_document_of_quarto(made, monkeypatch):
+    monkeypatch.chdir(made[0])
     names = {}
-    for block in blocks((FILES / "study.qmd").read_text(), r"\{python\}"):
+    for block in blocks(FILES / "study.qmd", r"\{python\}"):
         exec(block, names)
     assert len(names["held"]) == 8 and names["least"] == 40
-    if shutil.which("quarto") is None:
-        pytest.skip("quarto is not installed: the cells of the document ran, its page was not rendered")
-    shutil.copy(FILES / "study.qmd", tmp_path)
-    command = ["quarto", "render", tmp_path / "study.qmd", "-P", f"run:{folder / 'runs' / 'own'}"]
-    assert subprocess.run(command).returncode == 0 and (tmp_path / "study.html").is_file()
-
-
-def test_the_page_with_a_picker(made, monkeypatch):
-    testing = pytest.importorskip("streamlit.testing.v1")
-    folder, names = made
-    monkeypatch.setattr(sys, "argv", ["page.py", str(folder / "runs" / "own")])
-    page = testing.AppTest.from_file(str(FILES / "page.py"), default_timeout=60).run()
-    assert not page.exception and len(page.dataframe[0].value) == names["run"].summary().num_rows == 32
-    page.sidebar.multiselect[0].set_value([0.5]).run()
-    assert not page.exception and set(page.dataframe[0].value["epsilon"]) == {0.5}
-
-
-def test_the_script_of_r(made):
-    folder, _ = made
-    names = "c('arrow', 'ggplot2', 'dplyr', 'rsimsum')"
-    packages = f"quit(status = !all(sapply({names}, requireNamespace, quietly = TRUE)))"
-    if shutil.which("Rscript") is None or subprocess.run(["Rscript", "-e", packages]).returncode:
-        pytest.skip("R with the packages arrow, dplyr, ggplot2 and rsimsum is not installed")
-    command = ["Rscript", FILES / "simsum.R", folder / "runs" / "own"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=folder)
-    assert done.returncode == 0 and "Coverage" in done.stdout, done.stderr
 
 
 def test_the_columns_that_the_script_of_r_names_are_there(made):

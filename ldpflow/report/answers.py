@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +16,8 @@ from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.report.figures import CURVES
 from ldpflow.report.results import CellIdentity, Names, Results, Row, measured, present_last
-from ldpflow.results.arena import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    ArenaSetting,
-    enough_in_words,
-    judge,
-    least_replicates,
-    not_judged,
-    why_barred,
-)
+from ldpflow.results import arena
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaSetting, judge, not_judged, why_barred
 from ldpflow.results.columns import summaries_of
 from ldpflow.results.trajectories import last_rows
 
@@ -112,8 +104,8 @@ def findings(results: Results) -> Findings:
     if open_cells := sum(judge(row) == UNDECIDED for row in rows):
         judged = "cells" if len(rows) == len(results.rows) else "judged cells"
         third = f"Too few replicates to say: {open_cells:,} of {len(rows):,} {judged}"
-        if max(map(least_replicates, levels)) > max(row["replicates"] for row in rows):
-            third += f" ({enough_in_words(levels)})"
+        if max(map(arena.least_replicates, levels)) > max(row["replicates"] for row in rows):
+            third += f" ({arena.enough_in_words(levels)})"
         sentences.append(f"{third}.")
     if rows is not results.rows and (unknown := not_judged(results.rows)):
         sentences.append(unknown)
@@ -308,18 +300,12 @@ def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any
 
 
 Text = Callable[[Row], str]
+COUNT = "{:,}".format
+ROUND = partial(round_text, digits=3)
 
 
-def text_of(name: str) -> Text:
-    return lambda row: short(row[name])
-
-
-def counted(name: str) -> Text:
-    return lambda row: f"{row[name]:,}"
-
-
-def rounded(name: str) -> Text:
-    return lambda row: round_text(row[name], 3)
+def text_of(name: str, form: Callable[[Any], str] = short) -> Text:
+    return lambda row: form(row[name])
 
 
 def with_mcse(name: str, unit: float = 1.0) -> Text:
@@ -370,9 +356,9 @@ def cell_table(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, 
         "emp. SE ± MCSE": with_mcse("empirical_se"),
         "SE error ± MCSE, %": with_mcse("relative_error_model_se", 100),
         "main cause": lambda row: results.explained[results.identity(row)]["cause"] or "-",
-        "replicates": counted("replicates"),
-        "failed": counted("failures"),
-        **{name: rounded(name) for name in checks},
+        "replicates": text_of("replicates", COUNT),
+        "failed": text_of("failures", COUNT),
+        **{name: text_of(name, ROUND) for name in checks},
     }
     return tabulate(results, names, columns, results.rows, MAX_TABLE_ROWS)
 
@@ -389,13 +375,13 @@ def followed_table(results: Results) -> dict[str, Any]:
         "step": text_of("step"),
         "statistic": text_of("stat"),
         "mean ± MCSE": lambda row: with_error(row["mean"], row["mcse"]),
-        "5%": rounded("q05"),
-        "median": rounded("q50"),
-        "95%": rounded("q95"),
-        "mean / bound": lambda row: round_text(ratio(row["mean"], row["theory_bound"]), 3),
-        "mean / leading term": lambda row: round_text(ratio(row["mean"], row["theory_limit"]), 3),
-        "replicates": counted("replicates"),
-        "diverged": counted("failures"),
+        "5%": text_of("q05", ROUND),
+        "median": text_of("q50", ROUND),
+        "95%": text_of("q95", ROUND),
+        "mean / bound": lambda row: ROUND(ratio(row["mean"], row["theory_bound"])),
+        "mean / leading term": lambda row: ROUND(ratio(row["mean"], row["theory_limit"])),
+        "replicates": text_of("replicates", COUNT),
+        "diverged": text_of("failures", COUNT),
     }
     return tabulate(results, names, columns, ends, MAX_TABLE_ROWS) | {
         "bounds": bounds_in_words(results),
@@ -412,7 +398,7 @@ def pairs(results: Results) -> dict[str, Any] | None:
         "method": text_of("series"),
         "coverage difference ± MCSE": with_mcse("paired_coverage_difference"),
         "length ratio ± MCSE": with_mcse("paired_length_ratio"),
-        "pairs": counted("paired_pairs"),
+        "pairs": text_of("paired_pairs", COUNT),
     }
     table = tabulate(results, results.varying(), columns, rows, MAX_TABLE_ROWS)
     return table | {"baseline": results.baseline} if rows else None

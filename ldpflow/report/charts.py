@@ -430,12 +430,12 @@ def stretch(chart: Any, panel: Any, name: str, wanted: float) -> float:
     """Change the width or height of panels until the chart has the wanted one, and return what it has."""
     size, step = drawn_size(chart)[name], 20.0
     for _ in range(12):
-        panel[name] = max(panel[name] + step, 1.0)
+        panel[name] += step
         before, size = size, drawn_size(chart)[name]
-        if abs(wanted - size) < 0.5:
-            break
         # A step of every panel is one for each of its columns, or rows.
-        step = (wanted - size) / max((size - before) / step, 1.0)
+        step = max((wanted - size) / max((size - before) / step, 1.0), 1.0 - panel[name])
+        if abs(step) <= 0.5:  # panels are drawn in whole pixels
+            break
     return size
 
 

@@ -12,14 +12,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import altair as alt
-import jinja2
 import vl_convert
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
 from ldpflow.columns import counted, round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.documents import read_text
+from ldpflow.documents import read_text, templates
 from ldpflow.errors import DamagedRun, InputError
 from ldpflow.report import answers
 from ldpflow.report.charts import write_file
@@ -123,20 +122,17 @@ def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, 
         sections.append(section | {"tall": TALL.get(name, LOW) if "facet" in spec else 0})
     bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
     text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # nothing in it ends a script
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ldpflow.report", ""),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    return environment.get_template(template).render(
-        **values,
-        **{"measured": measured, "short": short, "round_text": round_text},
-        sections=sections,
-        specs=Markup(text),
-        written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        library=Markup(bundle().replace("</script", "<\\/script")),
+    return (
+        templates("ldpflow.report", html=True)
+        .get_template(template)
+        .render(
+            **values,
+            **{"measured": measured, "short": short, "round_text": round_text},
+            sections=sections,
+            specs=Markup(text),
+            written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            library=Markup(bundle().replace("</script", "<\\/script")),
+        )
     )
 
 

@@ -14,23 +14,9 @@ import altair as alt
 import numpy as np
 
 from ldpflow.errors import InputError
-from ldpflow.report import charts
+from ldpflow.report import charts, figures
 from ldpflow.report.answers import COVERAGE, findings
-from ldpflow.report.figures import (
-    CAPTIONS,
-    CURVES,
-    ENDS,
-    MEASURES,
-    PAIRED,
-    Asked,
-    Curves,
-    arrange,
-    at_end,
-    curves_of,
-    interval,
-    measure,
-    trajectory,
-)
+from ldpflow.report.figures import CAPTIONS, CURVES, PAIRED, Asked, Curves, arrange, interval
 from ldpflow.report.results import Results, Row, distinct
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
 from ldpflow.results.measures import Z95
@@ -268,8 +254,6 @@ def choice(results: Results, asked: Asked) -> Any:
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
     settings = settings_of(results.rows)
-    if not any(0 < entry.length < math.inf for setting in settings for entry in setting.entries):
-        raise InputError("figure", "choice", "a run with intervals")
     place = arrange(results, results.rows, results.varying(), asked)
     points: list[Row] = []
     for setting in settings:
@@ -285,6 +269,8 @@ def choice(results: Results, asked: Asked) -> Any:
             best = entry is setting.best
             point |= {"kind": "recommended" if best else entry.state, "label": row["series"] if best else ""}
             points.append(point | {"full": FILLS[entry.state]})
+    if not points:
+        raise InputError("figure", "choice", "a run with intervals")
     undefined = len(results.rows) - len(points)
     drawn = charts.series_looks([*results.series.items()])
     key = alt.Legend(title=None)
@@ -370,14 +356,15 @@ def constants(results: Results) -> str:
 
 
 def along_a_path(name: str, curves: Curves) -> Figure:
-    caption = CAPTIONS["trajectory"]["caption"].format(curves.axis)
-    caption += f" {CAPTIONS['trajectory']['theory']}" if name in ("distance", "excess-loss") else ""
-    return Figure(partial(trajectory, name=name), curves.heading, caption, CAPTIONS["trajectory"]["marks"])
+    words = CAPTIONS["trajectory"]
+    caption = words["caption"].format(curves.axis)
+    caption += f" {words['theory']}" if name in ("distance", "excess-loss") else ""
+    return Figure(partial(figures.trajectory, name=name), curves.heading, caption, words["marks"])
 
 
 DRAWN: dict[str, Callable[..., Any]] = {
-    **{name: partial(measure, name=name) for name in MEASURES},
-    **{name: partial(at_end, name=name) for name in ENDS},
+    **{name: partial(figures.measure, name=name) for name in figures.MEASURES},
+    **{name: partial(figures.at_end, name=name) for name in figures.ENDS},
     **{"choice": choice, "explanation": explanation, "zip": zip_plot, "paper": compare_with_published},
 }
 __all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
@@ -389,4 +376,4 @@ FIGURES: dict[str, Figure] = {
 
 def figures_of(results: Results) -> dict[str, Figure]:
     """The figures that a run may have: FIGURES, and one for every further statistic of its trajectories."""
-    return FIGURES | {name: along_a_path(name, curves) for name, curves in curves_of(results).items()}
+    return FIGURES | {name: along_a_path(name, curves) for name, curves in figures.curves_of(results).items()}

@@ -8,17 +8,15 @@ a plug-in is executed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any, get_origin
 
-import jinja2
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic.fields import FieldInfo
 
 from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS, IntervalMethod
-from ldpflow.documents import Reference, label, read_bib, references
+from ldpflow.documents import Reference, label, read_bib, references, templates
 from ldpflow.results.design import RunDesign
 from ldpflow.settings import bare_type, plain_values
 from ldpflow.study import GROUPS
@@ -112,10 +110,8 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
         aimed = {target.get("target_mcse"), target.get("target_length")} != {None}
         if aimed and target not in targets:
             targets.append(target)
-    environment = jinja2.Environment(trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters["enumerated"] = enumerate_words
-    template = files("ldpflow.results").joinpath("methods.txt.jinja").read_text(encoding="utf-8")
-    text = environment.from_string(template).render(
+    template = templates("ldpflow.results", enumerated=enumerate_words).get_template("methods.txt.jinja")
+    text = template.render(
         factorial=design.factorial,
         missing=design.missing,
         parts=parts,

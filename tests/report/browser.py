@@ -1,13 +1,8 @@
 """Headless Chromium, and what a page did in it. No other machine is asked for anything."""
 
-from __future__ import annotations
-
 import json
 import shutil
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
@@ -17,68 +12,62 @@ FLAGS = (
 )  # fmt: skip
 
 
-def missing() -> str:
+def missing():
     """Why there can be no browser tests here; nothing if there can."""
-    if not any(map(shutil.which, BROWSERS)):
-        return "no Chromium here (Debian: apt-get install chromium chromium-driver)"
-    if not shutil.which("chromedriver"):
-        return "no chromedriver here (Debian: apt-get install chromium-driver)"
-    return ""
+    if any(map(shutil.which, BROWSERS)) and shutil.which("chromedriver"):
+        return ""
+    return "no Chromium with its driver here (Debian: apt-get install chromium chromium-driver)"
 
 
 @contextmanager
-def browser(profile: Path, width: int = 1280, height: int = 900) -> Iterator[Any]:
+def browser(profile):
     """A driver with an empty profile; its performance log tells every request."""
     from selenium import webdriver
     from selenium.webdriver.chrome.service import Service
 
     options = webdriver.ChromeOptions()
     options.binary_location = next(filter(None, map(shutil.which, BROWSERS)))
-    for flag in (*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"):
+    for flag in (*FLAGS, f"--user-data-dir={profile}", "--window-size=1280,900"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(shutil.which("chromedriver")))
     try:
-        resize(driver, width, height)
         prefer(driver, "light")
         yield driver
     finally:
         driver.quit()
 
 
-def prefer(driver: Any, scheme: str) -> None:
+def prefer(driver, scheme):
     feature = {"name": "prefers-color-scheme", "value": scheme}
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
 
 
-def resize(driver: Any, width: int, height: int = 900) -> None:
-    """Make the window of another size; a narrow one is that of a telephone."""
-    metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+def js(driver, expression):
+    """The value of an expression on the page."""
+    return driver.execute_script(f"return {expression}")
 
 
-def opened(driver: Any, address: str, seconds: float = 60) -> None:
-    """Open a page and wait until its figures are drawn."""
+def wait(driver, expression="document.documentElement.dataset.drawn"):
+    """Wait until an expression is true, by default that all figures are drawn."""
     from selenium.webdriver.support.ui import WebDriverWait
 
+    WebDriverWait(driver, 60).until(lambda driver: js(driver, expression))
+
+
+def open_page(driver, file, width):
+    """Open a file in a window of this width, narrow ones as on a telephone, and wait for its figures."""
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
     driver.get("about:blank")
     driver.get_log("performance")  # the browser's own first page
-    driver.get(address)
-    WebDriverWait(driver, seconds).until(
-        lambda d: d.execute_script("return document.documentElement.dataset.drawn")
-    )
+    driver.get(file.as_uri())
+    wait(driver)
 
 
-def requests(driver: Any) -> list[str]:
-    """Addresses that the page asked for."""
-    found = []
-    for entry in driver.get_log("performance"):
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            found.append(message["params"]["request"]["url"])
-    return [a for a in found if not a.startswith(("data:", "blob:", "chrome"))]
-
-
-def complaints(driver: Any) -> list[str]:
-    """Errors and warnings on the console."""
-    return [e["message"] for e in driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")]
+def check_quiet(driver, file):
+    """The page asked for nothing but itself, and the console has no errors and warnings."""
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    asked = {m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"}
+    assert {url for url in asked if not url.startswith(("data:", "blob:", "chrome"))} == {file.as_uri()}
+    assert [e for e in driver.get_log("browser") if e["level"] in ("SEVERE", "WARNING")] == []

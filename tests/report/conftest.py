@@ -1,9 +1,6 @@
 """A small run that the engine itself has made, with failures in it, and its page."""
 
-from __future__ import annotations
-
 import re
-from pathlib import Path
 
 import pytest
 
@@ -20,24 +17,28 @@ STUDY = changed(
 )  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "small"
-    run_study(Study.from_mapping(STUDY), folder, engine="serial")
+def sweep(tmp_path_factory, study):
+    folder = tmp_path_factory.mktemp("runs") / study["name"]
+    run_study(Study.from_mapping(study), folder, engine="serial")
     return folder
 
 
 @pytest.fixture(scope="session")
-def results(run: Path) -> Results:
+def run(tmp_path_factory):
+    return sweep(tmp_path_factory, STUDY)
+
+
+@pytest.fixture(scope="session")
+def results(run):
     return Results.load(run)
 
 
 @pytest.fixture(scope="session")
-def page_text(results: Results) -> str:
+def page_text(results):
     return report_html(results)
 
 
 @pytest.fixture(scope="session")
-def shell(page_text: str) -> str:
+def shell(page_text):
     """The page without its scripts."""
     return re.sub(r"<script.*?</script>", "", page_text, flags=re.S)

@@ -1,12 +1,9 @@
 """The table of a pilot's values stays in the run directory: no page, citation, export or display has it."""
 
-from __future__ import annotations
-
 import json
 import re
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import pytest
@@ -15,44 +12,37 @@ import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.documents import parse_toml
 from tests.oracles.column_law import example_column
+from tests.studies import small
 
 HEXADECIMAL = re.compile(r"0x1\.[0-9a-f]{13}p[+-]\d+")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> lf.Run:
+def run(tmp_path_factory):
     """A study of a pilot's column."""
     folder = tmp_path_factory.mktemp("pilot")
-    (folder / "pilot.csv").write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(1000).tolist()))
-    problem = lf.Quantile(law="empirical", file=str(folder / "pilot.csv"), column="a")
-    study = lf.Study(
-        problem=problem,
-        mechanism=lf.RandomizedResponse(epsilon=1.0),
-        algorithm=lf.LdpSgd(c=1000.0, theta0=2000.0),
-        methods=[lf.SelfNormalization()],
-        n=[400],
-        replicates=40,
-        name="pilot",
-    )
+    file = folder / "pilot.csv"
+    file.write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(1000).tolist()))
+    problem = lf.Quantile(law="empirical", file=str(file), column="a")
+    algorithm = lf.LdpSgd(c=1000.0, theta0=2000.0)
+    study = small(problem=problem, algorithm=algorithm, n=400, replicates=40, name="pilot")
     with pytest.warns(lf.Caution, match="holds the values of the pilot"):
         return lf.sweep(study, folder / "run", executor="serial")
 
 
-def test_report_and_displays_are_without_it(run: lf.Run, tmp_path: Path) -> None:
+def test_report_and_displays_are_without_it(run, tmp_path):
     """The text in the report is a study file that gives the paths of the run from the pilot's file."""
     # Or this file would show nothing.
     assert len(HEXADECIMAL.findall((Path(run.out) / "study.toml").read_text())) > 30
     page = Path(run.report(tmp_path / "report.html")).read_text()
     assert not HEXADECIMAL.search(page) and "law_table is left out" in page
-    study: Any = run.study
+    study = run.study
     texts = [repr(study), repr(study.components()), repr(study.simulators()), repr(study.problem[0])]
     texts += [repr(study.simulators()[0].problem.data_law()), run._repr_html_(), json.dumps(run.provenance)]
     assert not any(HEXADECIMAL.search(text) for text in texts)
-    text = re.search(r"every default written out</summary><pre><code>(.*?)</code>", page, re.S)
-    assert text is not None
-    found = unescape(text[1])
-    assert "law_table" not in json.dumps(parse_toml(found, "study"))
-    again = lf.Study.from_toml(found)
+    (text,) = re.findall(r"every default written out</summary><pre><code>(.*?)</code>", page, re.S)
+    assert "law_table" not in json.dumps(parse_toml(unescape(text), "study"))
+    again = lf.Study.from_toml(unescape(text))
     assert [s.key for s in again.simulators()] == [s.key for s in study.simulators()]
 
 
@@ -61,15 +51,13 @@ def test_report_and_displays_are_without_it(run: lf.Run, tmp_path: Path) -> None
     ["cite", "cite --text", "summary --format json", "summary --format csv", "explain", "check",
      "replay --replicate 3"],
 )  # fmt: skip
-def test_what_commands_print_is_without_it(
-    run: lf.Run, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_what_commands_print_is_without_it(run, capsys, command):
     name, *options = command.split()
     assert main([name, run.out, *options]) == 0
     assert not HEXADECIMAL.search("".join(capsys.readouterr()))
 
 
-def test_files_for_others_are_without_it(run: lf.Run, tmp_path: Path) -> None:
+def test_files_for_others_are_without_it(run, tmp_path):
     file = str(tmp_path / "study.duckdb")
     assert main(["export", run.out, "-o", file]) == 0
     with duckdb.connect(file, read_only=True) as db:

@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
+from ldpflow.documents import templates
 from ldpflow.errors import InputError
 from ldpflow.numerics.accounting import check_probability, largest_local_epsilon
 from ldpflow.practice.privacy.releases import (
@@ -153,16 +154,7 @@ class PrivacyPage:
 
 
 def render(template: str, **values: Any) -> str:
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ldpflow.practice.privacy", ""),
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    environment.filters |= {"number": "{:.4g}".format, "paragraph": paragraph}
+    environment = templates("ldpflow.practice.privacy", number="{:.4g}".format, paragraph=paragraph)
     return environment.get_template(template).render(values)
 
 

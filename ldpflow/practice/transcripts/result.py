@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS
+from ldpflow.documents import templates
 from ldpflow.practice.transcripts.collection import Collection
 from ldpflow.practice.transcripts.methods import Row, columns_of, number
 from ldpflow.results.arrival import mean_decay
@@ -308,11 +309,8 @@ class Analysis:
 
     def words(self, name: str, *more: object) -> str:
         """Sentences of the template: ``methods``, ``privacy``, ``scale`` or ``adversaries``."""
-        from jinja2 import Environment, PackageLoader, StrictUndefined
-
-        loader = PackageLoader("ldpflow.practice.transcripts", "")
-        environment = Environment(loader=loader, trim_blocks=True, undefined=StrictUndefined)
-        macro = getattr(environment.get_template("analysis.txt.jinja").module, name)
+        template = templates("ldpflow.practice.transcripts").get_template("analysis.txt.jinja")
+        macro = getattr(template.module, name)
         return " ".join(macro(self, *more).split())
 
     def to_dict(self) -> dict[str, Any]:
