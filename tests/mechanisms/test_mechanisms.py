@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ldpflow as lf
+from tests.oracles import cells
 from tests.oracles import mechanisms as literal
 
 
@@ -18,6 +19,12 @@ def test_randomised_response_keeps_its_promise(epsilon):
     assert p == pytest.approx(literal.keep_probability(epsilon), rel=1e-15)
     variance = mechanism.noise_covariance(lf.Quantile(tau=0.3))[0][0]
     assert variance == pytest.approx(literal.randomized_response_variance(epsilon), rel=rel)
+
+
+def test_the_covariance_of_cells_is_that_of_the_reports():
+    problem = lf.Quantiles(taus=(0.25, 0.5, 0.75))
+    step = lf.LdpSgd().step_covariance(problem, lf.Cells(epsilon=0.3))
+    np.testing.assert_allclose(step, cells.step_covariance(problem.taus, 0.3), rtol=1e-12)
 
 
 def test_a_record_cannot_move_the_gradient_by_more_than_the_sensitivity():
