@@ -102,6 +102,13 @@ def test_ratio_of_probabilities(n, p):
         assert found == pytest.approx(difference, abs=1e-12 * (1 + abs(difference)))
 
 
+def test_factorials():
+    with mp.workdps(50):
+        for k in [*range(40), 1000, 10**6, 10**12]:
+            exact = mp.loggamma(k + 1) - (k * mp.log(k) if k else 0) + k
+            assert counts.factorial_excess(float(k)) == pytest.approx(float(exact), abs=4e-15)
+
+
 @pytest.mark.parametrize("weights", [(0.2, 0.5, 0.3), (2.0, 0.0, 1.0, 1.0), (0.0, 1.0, 0.0), (1.0, 1.0, 1.0)])
 def test_counts_of_classes_have_their_law_on_every_outcome(weights):
     n = 4
