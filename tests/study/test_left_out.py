@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import ldpflow as lf
@@ -72,13 +70,6 @@ def test_a_study_says_its_privacy_budget(table, kind, field):
     with pytest.raises(InputError, match="is missing; expected a number") as refused:
         Study.from_mapping(mapping)
     assert refused.value.field == field
-
-
-def test_in_python_too():
-    given: dict[str, Any] = {"problem": lf.Quantile(), "algorithm": lf.LdpSgd(), "n": 1000}
-    for mechanism in (lf.RandomizedResponse(), lf.RandomizedResponse(sampling=["data", "private_bit"])):
-        with pytest.raises(InputError, match=r"mechanism\.epsilon"):
-            Study(mechanism=mechanism, methods=lf.SelfNormalization(), **given)
 
 
 def test_what_has_no_budget_or_a_list_of_them_needs_none():

@@ -58,11 +58,8 @@ def test_vectors() -> None:
 
 
 def test_minus_zero_is_zero() -> None:
-    keys = [
-        Study.from_mapping(changed(algorithm__theta0=zero)).plans()[0].simulator.key
-        for zero in (0, 0.0, -0.0)
-    ]
-    assert len(set(keys)) == 1
+    studies = [Study.from_mapping(changed(algorithm__theta0=zero)) for zero in (0, 0.0, -0.0)]
+    assert len({study.plans()[0].simulator.key for study in studies}) == 1
 
 
 def marked(name: str) -> Any:
@@ -139,11 +136,7 @@ def test_method_flag_keeps_settings_and_adds_defaults() -> None:
     ("flags", "field", "said"),
     [
         ({"epsilon": "x"}, "mechanism.epsilon", "'x'"),
-        ({"epsilon": ["1", "nan"]}, "mechanism.epsilon", "nan"),
-        ({"gamma": "1.4"}, "algorithm.gamma", "(0, 1)"),
-        ({"n": "1e13"}, "grid.n", "1e+12"),
         ({"n": "9" * 5000}, "grid.n", "integer"),
-        ({"method": "bb"}, "method.kind", "'BB'"),
         ({"method": "SN", "beta": 0.7}, "method.beta", "SN"),
         ({"seed": "1.5"}, "seed", "integer"),
         ({"epsilno": 1}, "epsilno", "'epsilon'"),
@@ -160,25 +153,18 @@ def test_refused_flags(flags: dict[str, Any], field: str, said: str) -> None:
 
 def test_reading_files(tmp_path: Any) -> None:
     file = tmp_path / "mine.toml"
-    text = load_study("quickstart").to_toml().replace('name = "quickstart"\n', "")
-    file.write_text(text)
+    file.write_text(load_study("quickstart").to_toml().replace('name = "quickstart"\n', ""))
     assert load_study(str(file)).name == "mine"
-    for bad in ("a = ", "seed = 99999999999999999999", "x = " + "[" * 5000, "d = 2020-01-01"):
-        file.write_text(bad)
+    file.write_text("d = 2020-01-01")
+    for bad in (str(file), str(tmp_path / "no.toml"), str(tmp_path) + "/", "a\0.toml"):
         with pytest.raises(InputError):
-            load_study(str(file))
-    for absent in (str(tmp_path / "no.toml"), str(tmp_path) + "/", "a\0.toml"):
-        with pytest.raises(InputError):
-            load_study(absent)
+            load_study(bad)
 
 
 SEQUENCE = changed(
-    problem__tau=0.9,
-    mechanism__epsilon=1,
-    algorithm={"kind": "ldp_sgd"},
-    grid={"n": [300, 100, 1000]},
+    problem__tau=0.9, mechanism__epsilon=1, algorithm={"kind": "ldp_sgd"}, grid={"n": [300, 100, 1000]},
     method=[{"kind": "ACS", "base": "oracle"}],
-)
+)  # fmt: skip
 
 
 def test_a_sequence_is_tightest_at_the_smallest_n():
