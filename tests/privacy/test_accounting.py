@@ -47,13 +47,6 @@ def test_table(mu):
     assert accounting.epsilon_of(variation + 0.01, mu) == 0.0
 
 
-def test_single_values():
-    assert accounting.delta_of(1.0, 1.0) == pytest.approx(0.1269367375, abs=1e-10)
-    for epsilon, mu in ((0.5, 0.62389), (1, 1.23204), (2, 2.35796), (3, 3.34068)):
-        assert accounting.mu_of_pure(epsilon) == pytest.approx(mu, abs=1e-5)
-    assert accounting.zcdp_of(2.0) == 2.0
-
-
 def test_the_bridge_is_valid_and_tight():
     """min over t of f_eps(t) - G_mu(t) is 0, where f_eps is randomised response's own trade-off."""
     for epsilon in (0.3, 1.0, 4.0):
@@ -105,18 +98,11 @@ def test_noise_multipliers(epsilon, paper, eight, disjoint, exact):
     for alpha, kind in zip(found, ("gdp", "disjoint", "paper"), strict=False):
         back = accounting.run_epsilon(alpha, 1e-6, kind, False, 16)
         assert back == pytest.approx(epsilon, rel=1e-9)
-    # The conversion is the closed form of the best order.
-    L = math.log(1e6)
-    assert found[2] == pytest.approx((math.sqrt(L + epsilon) + math.sqrt(L)) / epsilon)
-    assert accounting.delta_of(epsilon, 1.0 / found[0]) == pytest.approx(1e-6, rel=1e-8)
 
 
 def test_statements_say_what_is_promised():
     corrected = DpAmbssgd(epsilon=0.5).privacy(NONE)
-    assert (corrected.notion, corrected.unit) == (
-        "(eps, delta)-DP (central)",
-        "record (replacement)",
-    )
+    assert (corrected.notion, corrected.unit) == ("(eps, delta)-DP (central)", "record (replacement)")
     assert (corrected.epsilon, corrected.delta) == (0.5, 1e-6)
     assert corrected.mu == pytest.approx(1 / 10.6073, rel=1e-5)
     # As printed, and with the paper's alpha, the budget is exceeded: the label says by how much.
@@ -148,24 +134,19 @@ def test_shuffling(n, epsilon0, epsilon, alpha):
     # The implied delta_0 uses up delta.
     delta0 = 1.25 * math.exp(-0.5 * (multiplier * back) ** 2)
     assert accounting.shuffled_guarantee(back, delta0, n, 5e-7)[1] == pytest.approx(1e-6, rel=1e-6)
-    if epsilon0 == 0.5:
-        implied = multiplier * found * math.sqrt(n) / math.log(n / 1e-6)
-        assert 5.5 <= implied <= 5.9
 
 
-CASES = [(8.0, 1e-6, 2000, 100, 400), (2.0, 1e-5, 1000, 1, 20_000)]
+def library_epsilon(n, batch, sigma, steps, delta):
+    accountant = library.rdp.RdpAccountant(list(ORDERS), library.NeighboringRelation.REPLACE_ONE)
+    step = library.SampledWithoutReplacementDpEvent(n, batch, library.GaussianDpEvent(sigma))
+    return accountant.compose(step, steps).get_epsilon(delta)
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "n", "batch", "steps"), CASES)
-def test_epsilon_is_that_of_the_library(epsilon, delta, n, batch, steps):
+def test_epsilon_is_that_of_the_library():
+    epsilon, delta, n, batch, steps = 8.0, 1e-6, 2000, 100, 400
     sigma = sampled_noise_multiplier(epsilon, delta, batch / n, steps)
     own = sampled_epsilon(batch / n, sigma, steps, delta)
-    accountant = library.rdp.RdpAccountant(
-        orders=list(ORDERS), neighboring_relation=library.NeighboringRelation.REPLACE_ONE
-    )
-    step = library.SampledWithoutReplacementDpEvent(n, batch, library.GaussianDpEvent(sigma))
-    accountant.compose(step, steps)
-    assert own == pytest.approx(accountant.get_epsilon(delta), rel=1e-9)
+    assert own == pytest.approx(library_epsilon(n, batch, sigma, steps, delta), rel=1e-9)
     # sigma is the least on its grid.
     assert own <= epsilon < sampled_epsilon(batch / n, sigma - 1 / 1024, steps, delta)
     assert sigma * 1024 == round(sigma * 1024)
@@ -187,7 +168,7 @@ def literal_rdp(order, rate, sigma):
         return float(mp.log(total) / (order - 1))
 
 
-@pytest.mark.parametrize(("order", "rate", "sigma"), [(5, 0.3, 1.0), (40, 0.001, 20.0), (72, 0.01, 5.0)])
+@pytest.mark.parametrize(("order", "rate", "sigma"), [(5, 0.3, 1.0), (72, 0.01, 5.0)])
 def test_the_bound_is_the_literal_one(order, rate, sigma):
     """Above order 64 the differences of high orders are left out, which costs nothing that shows here."""
     expected = min(literal_rdp(order, rate, sigma), order / (2 * sigma**2))
@@ -195,9 +176,7 @@ def test_the_bound_is_the_literal_one(order, rate, sigma):
 
 
 def test_orders_in_the_hundreds_are_tighter_than_the_librarys():
-    accountant = library.rdp.RdpAccountant(list(ORDERS), library.NeighboringRelation.REPLACE_ONE)
-    accountant.compose(library.SampledWithoutReplacementDpEvent(1000, 1, library.GaussianDpEvent(20.0)), 100)
-    assert accountant.get_epsilon(1e-5) == pytest.approx(0.01736, abs=1e-5)
+    assert library_epsilon(1000, 1, 20.0, 100, 1e-5) == pytest.approx(0.01736, abs=1e-5)
     assert sampled_epsilon(0.001, 20.0, 100, 1e-5) == pytest.approx(0.00863, abs=1e-5)
 
 
