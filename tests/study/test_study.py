@@ -10,26 +10,8 @@ from typing import Any
 import pytest
 
 from ldpflow.errors import InputError
-from ldpflow.simulators.simulator import PathPlan
 from ldpflow.study import Study, bundled_studies, load_study
 from tests.studies import BASE, changed
-
-
-def test_full_product() -> None:
-    study = Study.from_mapping(BASE)
-    plans = study.plans()
-    assert len(plans) == 4
-    assert len({plan.simulator.key for plan in plans}) == 4
-    assert all(len(plan.cells) == 2 * 4 * 2 for plan in plans)
-    assert all(len(set(plan.cells)) == len(plan.cells) for plan in plans)
-    assert {cell.n for cell in plans[0].cells} == {1000, 100000}
-
-
-def test_independent_n_gives_every_n_its_paths() -> None:
-    plans = Study.from_mapping(changed(grid__independent_n=True)).plans()
-    assert len(plans) == 8
-    for plan in plans:
-        assert {cell.n for cell in plan.cells} == {plan.simulator.horizon}
 
 
 def test_a_setting_goes_to_the_kinds_that_have_it() -> None:
@@ -46,15 +28,6 @@ def test_duplicates_are_merged() -> None:
     twice = changed(grid__n=[1e3, 1000, 100_000], problem__tau=[0.5, 0.9, 0.5])
     twice["method"] = [*BASE["method"], {"kind": "BM"}, {"kind": "BB", "beta": 0.75, "B": 200}]
     assert Study.from_mapping(twice).plans() == once.plans()
-
-
-def test_vectors() -> None:
-    problem = {"kind": "quantile_regression", "coefficients": [0, 1]}
-    mapping = changed(problem=problem, mechanism={"kind": "laplace", "epsilon": 1.0})
-    assert Study.from_mapping(mapping).plans()[0].simulator.problem.dimension == 2
-    problem["coefficients"] = [[0, 1], [0, 1, 2]]  # type: ignore[assignment]
-    plans = Study.from_mapping(mapping).plans()
-    assert [plan.simulator.problem.dimension for plan in plans] == [2, 3]
 
 
 def test_minus_zero_is_zero() -> None:
@@ -94,23 +67,6 @@ def test_gamma_beyond_beta_warns_and_runs() -> None:
     study = Study.from_mapping(changed(algorithm__gamma=[0.7, 0.8]))
     assert len(study.warnings()) == 3
     assert all("gamma < beta" in warning for warning in study.warnings())
-
-
-def memory(plan: PathPlan) -> int:
-    return plan.simulator.cost(plan.simulator.needs(plan.cells), 1).bytes
-
-
-def test_memory_bounds_the_times_recorded() -> None:
-    study = load_study("quickstart")
-    plan = study.plans()[0]
-    algorithm = plan.simulator.algorithm
-    times = {
-        time for cell in plan.cells for time in cell.method.times(algorithm.steps(cell.n), algorithm).tolist()
-    }
-    bound = memory(plan) / (16 * 32)
-    assert len(times) <= bound <= 1.2 * len(times)
-    more = study.replace({"B": [500, 1000]})
-    assert [memory(plan) for plan in more.plans()] == [memory(plan) for plan in study.plans()]
 
 
 def test_flags_replace() -> None:
