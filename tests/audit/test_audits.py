@@ -83,7 +83,6 @@ class Insensitive(lf.LinearRegression):
     [
         # A thousand suffice: continuous outputs do not repeat, their frequencies say nothing about others.
         *((half, MEDIAN, 1000, 1.0) for half in (HalfLaplace(epsilon=1.0), HalfGaussian(mu=1.0))),
-        *((half, MEDIAN, 100_000, 1.5) for half in (HalfLaplace(epsilon=1.0), HalfGaussian(mu=1.0))),
         *(
             pytest.param(changed(kind, eager)(epsilon=epsilon), problem, 300_000, epsilon, marks=marks)
             for kind, problem in ((lf.RandomizedResponse, MEDIAN), (lf.Cells, lf.Quantiles()))
@@ -101,22 +100,21 @@ def test_a_broken_mechanism_is_caught(mechanism, problem, samples, least):
         assert found.bound > least and not found.passed, found
 
 
-@pytest.mark.parametrize("mechanism", [lf.Laplace(epsilon=1.0), lf.Gaussian(mu=1.0)])
-def test_a_thousand_outputs_accuse_a_sound_mechanism_no_oftener_than_stated(mechanism):
+def test_a_thousand_outputs_accuse_a_sound_mechanism_no_oftener_than_stated():
     """At confidence .9 at most one audit in ten is wrong: 15 or more of 60 have probability below 1e-3.
 
     And the bound is worth something: it is positive in every one of them.
     """
-    bounds = [audit_mechanism(mechanism, MEDIAN, 1000, 0.9, seed).bound for seed in range(60)]
+    sound = lf.Laplace(epsilon=1.0)
+    bounds = [audit_mechanism(sound, MEDIAN, 1000, 0.9, seed).bound for seed in range(60)]
     assert stats.binom.sf(14, 60, 0.1) < 1e-3
     assert sum(bound > 1.0 for bound in bounds) <= 14
     assert min(bounds) > 0.0
 
 
-@pytest.mark.parametrize("mechanism", [lf.Laplace(epsilon=1.0), lf.Gaussian(mu=1.0)])
-def test_gradients_at_different_points_are_no_neighbours(mechanism):
+def test_gradients_at_different_points_are_no_neighbours():
     """The gradient H (theta - theta*) - x is unbounded in theta; two records at one theta are 2 b apart."""
-    found = audit_mechanism(mechanism, lf.Quadratic(), 20_000)
+    found = audit_mechanism(lf.Laplace(epsilon=1.0), lf.Quadratic(), 20_000)
     assert found.passed and found.bound > 0.8, found
 
 
@@ -254,7 +252,7 @@ PARTS = {"doublings": 1, "part": 2}
 @pytest.mark.parametrize(
     ("algorithm", "mechanism", "samples", "least"),
     [
-        (weaker(lf.DpMbssgd, "noise", 0.5), None, 10_000, 0.55),
+        (lf.LdpSgd(), Unclipped(mu=1.0), 2000, 3.0),
         *(
             pytest.param(*one, marks=pytest.mark.slow)
             for one in (
@@ -262,12 +260,17 @@ PARTS = {"doublings": 1, "part": 2}
                 (weaker(lf.DpAmbssgd, "spread", 0.5, **PARTS), None, 10_000, 0.55),
                 (weaker(lf.SufficientStatistics, "cross_noise", 0.25), None, 10_000, 0.55),
                 (Whole(perturbations=2), lf.RandomizedResponse(epsilon=1.0), 10_000, 2.0),
-                (lf.LdpSgd(), Unclipped(mu=1.0), 2000, 3.0),
                 (lf.TailSgd(eta=0.01), Unclipped(mu=1.0), 2000, 3.0),
                 (lf.MinibatchSgd(noise="batch", batch_size=2), HalfLaplace(epsilon=1.0), 20_000, 1.0),
             )
         ),
-        pytest.param(Quiet(epsilon=0.3, delta=0.01), None, 2000, 1.0, marks=pytest.mark.thorough),
+        *(
+            pytest.param(algorithm, None, samples, least, marks=pytest.mark.thorough)
+            for algorithm, samples, least in (
+                (weaker(lf.DpMbssgd, "noise", 0.5), 10_000, 0.55),
+                (Quiet(epsilon=0.3, delta=0.01), 2000, 1.0),
+            )
+        ),
     ],
 )
 def test_a_broken_algorithm_is_caught(algorithm, mechanism, samples, least):
