@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
 import pytest
-from pydantic import Field
 
 import ldpflow as lf
 from ldpflow.columns import Column, Summary, cautions, index_columns
-from ldpflow.settings import Setting, Settings
 from ldpflow.study.entry import GROUPS
 
 ROWS = ("file", "target", "features", "moments")
@@ -53,41 +49,11 @@ def test_what_follows_from_settings_is_declared(problem, algorithm, n):
     assert found.items() <= declared.items()
 
 
-class Example(Settings):
-    """A component.
-
-    Parameters
-    ----------
-    size, length : float
-        Sizes of something. More of it.
-    points : tuple of float, optional
-        Where: ``here`` or there.
-    """
-
-    note: ClassVar[str] = "no setting"
-    kind: Literal["example"] = "example"
-    size: Annotated[float, Field(gt=0)] = 1.0
-    length: Annotated[float, Field(gt=0), Setting("m", symbol="λ")] | None = None
-    points: tuple[float, ...] | None = None
-    exact: Annotated[bool, Setting(meaning="whether it is exact")] = False
-    count: int = 3
-    law: Literal["a", "b"] = "a"
-
-
-def test_a_setting_is_declared_once():
-    found = Example.setting_columns()
-    assert [(column.label, column.type, column.unit, column.meaning) for column in found] == [
-        ("size", "double", "-", "Sizes of something"), ("λ", "double", "m", "Sizes of something"),
-        ("points", "string", "-", "Where: `here` or there"), ("exact", "bool", "-", "whether it is exact"),
-        ("count", "int64", "-", ""), ("law", "string", "-", ""),
-    ]  # fmt: skip
-
-
 def test_settings_survive_their_columns():
-    example = Example(points=(0.1, 1e-300), exact=True, length=2.0)
-    values = example.setting_values()
-    assert values["points"] == "[0.1, 1e-300]" and values["length"] == 2.0
-    assert Example.from_values(values | {"another": 1, "size": None}) == example
+    problem = lf.LinearRegression(coefficients=(0.1, 1e-300), bounding="clip", clip=1.5)
+    values = problem.setting_values()
+    assert values["coefficients"] == "[0.1, 1e-300]" and values["clip"] == 1.5
+    assert lf.LinearRegression.from_values(values | {"another": 1, "huber": None}) == problem
 
 
 def test_a_declaration_survives_its_text():

@@ -7,7 +7,6 @@ from scipy import stats
 import ldpflow as lf
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.column_law import column_law
-from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.kernels import uncompiled
@@ -297,22 +296,6 @@ def test_neither_further_times_nor_running_sums_change_a_bit(run, mechanism, kin
     S = many.prefix_sums[:, 0]
     found = summed.running_sums["self_normalization"][:, -1, 0]
     np.testing.assert_allclose(found, [np.arange(1, n + 1) @ S, (S**2).sum(axis=0)], rtol=1e-9)
-
-
-def test_path_key_ignores_settings_at_their_default_and_nothing_else():
-    base = OnePass(lf.Quantile(), RESPONSE, SGD)
-    assert base.key == OnePass(lf.Quantile(tau=0.5), lf.RandomizedResponse(epsilon=1.0), SGD).key
-    changed = [
-        OnePass(lf.Quantile(tau=0.4), RESPONSE, SGD),
-        OnePass(lf.Quantile(), lf.RandomizedResponse(epsilon=2.0), SGD),
-        OnePass(lf.Quantile(), RESPONSE, lf.LdpSgd(theta0=0.1)),
-        OnePass(lf.Quantile(), LAPLACE, SGD),
-        OnePass(lf.Quantile(), RESPONSE, SGD, horizon=100),
-        OnePass(lf.Quantile(), lf.RandomizedResponse(sampling="private_bit"), SGD),
-        OnePass(lf.Quantile(), lf.RandomizedResponse(sampling="private_bit_32"), SGD),
-    ]
-    assert len({base.key, *(p.key for p in changed)}) == 8
-    assert all(simulator_from_settings(p.settings()) == p for p in changed)
 
 
 def test_records_of_a_mixture_have_its_law():

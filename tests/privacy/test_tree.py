@@ -62,16 +62,6 @@ def single(n, steps):
     return [NoiseTree(4.0 * touched_nodes(steps, n))]
 
 
-@pytest.mark.parametrize(
-    ("n", "steps", "c"), [(8, 64, 0.295), (7, 70, 0.231), (10, 100, 0.230), (16, 128, 0.290)]
-)
-def test_cost_of_the_first_algorithm(n, steps, c):
-    cost = tree_cost(single(n, steps), steps, n, 1 / n, fixed=True)
-    assert cost == pytest.approx(c, abs=6e-4)
-    left = [NoiseTree(4.0 * touched_nodes(steps, n), left=True)]
-    assert 0.1 <= tree_cost(left, steps, n, 1 / n, fixed=True) <= 0.16
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_cost_is_the_oracles_and_below_its_bound(seed):
     rng = random.Random(seed)
