@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow.compute as pc
@@ -24,58 +25,22 @@ from ldpflow.store.schema import REPLICATES, declared_columns
 from ldpflow.study import Study
 from tests.studies import changed, forget_plugins
 
-MODULE = '''
-from typing import Annotated, ClassVar, Literal
-
-import numpy as np
-from pydantic import Field
-
-import ldpflow as lf
-from ldpflow.columns import Column, Summary
-from ldpflow.components.intervals.interval import average, symmetric_limits
-from ldpflow.settings import Setting
-
-SUMMARIES = (
-    Summary("distance_median", "median of the distance", unit="unit of theta"),
-    Summary("far", "share with a distance > .01", beyond=0.01, caution="it is far from 0"),
-)
-
-
-@lf.register
-class Stretched(lf.PathIntervalMethod):
-    """The average and a half width of stretch / sqrt(steps)."""
-
-    kind: Literal["stretched"] = "stretched"
-    stretch: Annotated[
-        float, Field(gt=0), Setting("unit of theta", "half width at one step", symbol="s", title="stretch")
-    ] = 3.0
-    doubled: Annotated[bool, Setting(meaning="whether the half width is doubled")] = False
-
-    diagnostics: ClassVar = (
-        Column("distance", "double", "unit of theta", "distance of the average from 0", summaries=SUMMARIES),
-    )
-
-    def times(self, steps, algorithm):
-        return np.array([steps], dtype=np.int64)
-
-    def intervals(self, record, n, levels):
-        estimate = average(record, n)
-        half = np.full_like(estimate, self.stretch * (1 + self.doubled) / np.sqrt(n))
-        limits = symmetric_limits(estimate, [1.0 for _ in levels], half)
-        return lf.Intervals(estimate, None, *limits, {"distance": np.abs(estimate)})
-'''
+SUMMARY = 'Summary("whole_width_median", "median width", unit="unit of theta"),'
+FURTHER = 'Summary("wide", "share wider than .3", beyond=0.3, caution="it is wide"),'
+MODULE = (Path(__file__).parent / "api" / "plugin_method.py").read_text()
+MODULE = MODULE.replace(SUMMARY, SUMMARY + FURTHER).replace("of the interval", 'of the interval", symbol="h')
 
 SIMPLE = changed(seed=11, replicates=70, mechanism__epsilon=1.0, grid={"n": 500}, method={"kind": "BM"})
-GROWN = {**SIMPLE, "method": [{"kind": "BM"}, {"kind": "stretched", "stretch": [2.5, 4.0]}]}
-NEW = ["stretch", "doubled", "distance"]
+GROWN = {**SIMPLE, "method": [{"kind": "BM"}, {"kind": "fixed_width", "half": [0.1, 0.2]}]}
+NEW = ["half", "whole_width"]
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    file = tmp_path_factory.mktemp("plugin") / "stretched_intervals.py"
+    file = tmp_path_factory.mktemp("plugin") / "new_method.py"
     file.write_text(MODULE)
-    yield lf.load_plugin(str(file)).Stretched
-    forget_plugins("stretched")
+    yield lf.load_plugin(str(file)).FixedWidth
+    forget_plugins("fixed_width")
 
 
 @pytest.fixture(scope="module")
@@ -102,11 +67,11 @@ def test_its_columns_are_in_the_replicates(run, installed):
     assert {tuple(pq.read_schema(part).names) for part in parts} == {(*REPLICATES.names, *NEW)}
     rows = RunStore(run).replicates.read(damaged="refuse")
     known = declared_columns(rows.schema)
-    assert known["stretch"].identifies and known["stretch"].meaning == "half width at one step"
-    assert known["distance"] == installed.diagnostics[0]
-    own = rows.filter(pc.equal(rows["method"], "stretched"))
-    assert set(own["stretch"].to_pylist()) == {2.5, 4.0} and set(own["doubled"].to_pylist()) == {False}
-    assert own["distance"].equals(pc.abs(own["estimate"]))
+    assert known["half"].identifies and known["half"].meaning == "half width of the interval"
+    assert known["whole_width"] == installed.diagnostics[0]
+    own = rows.filter(pc.equal(rows["method"], "fixed_width"))
+    assert set(own["half"].to_pylist()) == {0.1, 0.2}
+    assert own["whole_width"].equals(pc.multiply(own["half"], 2.0))
     assert rows.select(NEW).drop_null().num_rows == own.num_rows
     assert check_run(str(run))[0] == []
     key = RunStore(run).replicates.path_keys()[0]
@@ -116,25 +81,26 @@ def test_its_columns_are_in_the_replicates(run, installed):
 
 def test_its_columns_are_in_the_summary(run, capsys):
     summary = RunStore(run).read_summary()
-    assert [summary.name for summary in summaries_of(summary.schema)][-2:] == ["distance_median", "far"]
-    rows = summary.to_pylist()
-    assert [(row["tau"], row["method"], row["stretch"]) for row in rows] == [
-        (tau, *cell) for tau in (0.5, 0.9) for cell in (("BM", None), ("stretched", 2.5), ("stretched", 4.0))
+    assert [summary.name for summary in summaries_of(summary.schema)][-2:] == ["whole_width_median", "wide"]
+    names = ("tau", "method", "half", "whole_width_median", "wide")
+    assert [tuple(map(row.get, names)) for row in summary.to_pylist()] == [
+        (tau, *cell)
+        for tau in (0.5, 0.9)
+        for cell in (("BM", None, None, None), ("fixed_width", 0.1, 0.2, 0.0), ("fixed_width", 0.2, 0.4, 1.0))
     ]
-    assert rows[0]["far"] is None and rows[1]["far"] > 0.5 and rows[1]["distance_median"] > 0
     table = printed(capsys, "summary", run)
-    assert "stretch" in table and "distance_median" in table
-    assert "stretched: it is far from 0 in up to" in table
-    assert "It is far from 0 in" in printed(capsys, "explain", run, "--verbose")
-    assert "1.6 ± 0" in printed(capsys, "compare", run, "--by", "stretch")
+    assert "half" in table and "whole_width_median" in table
+    assert "fixed_width: it is wide in up to" in table
+    assert "It is wide in" in printed(capsys, "explain", run, "--verbose")
+    assert "2 ± 0" in printed(capsys, "compare", run, "--by", "half")
 
 
 def test_its_columns_are_in_report_and_figure(run, capsys, tmp_path):
     printed(capsys, "report", run, "-o", tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
-    assert "stretched, s = 2.5" in text and "<dt>distance_median</dt><dd>median of the distance.</dd>" in text
-    printed(capsys, "plot", run, "coverage", "--x", "stretch", "-o", tmp_path / "figure.json")
-    assert "s (stretch)" in (tmp_path / "figure.json").read_text()
+    assert "fixed_width, h = 0.1" in text and "<dt>whole_width_median</dt><dd>median width.</dd>" in text
+    printed(capsys, "plot", run, "coverage", "--x", "half", "-o", tmp_path / "figure.json")
+    assert "h (half)" in (tmp_path / "figure.json").read_text()
 
 
 @pytest.mark.parametrize(
@@ -143,9 +109,9 @@ def test_its_columns_are_in_report_and_figure(run, capsys, tmp_path):
 )
 def test_a_name_that_is_taken_is_refused(name, said, installed, tmp_path, monkeypatch):
     class Other(installed):
-        diagnostics: ClassVar = (Column("distance", "double"), Column(name, "double"))
+        diagnostics: ClassVar = (Column("whole_width", "double"), Column(name, "double"))
 
-    monkeypatch.setitem(INTERVAL_METHODS, "stretched", Other)
+    monkeypatch.setitem(INTERVAL_METHODS, "fixed_width", Other)
     with pytest.raises(InputError, match=said):
         run_study(Study.from_mapping(GROWN), tmp_path / "run", engine="serial")
 
