@@ -28,7 +28,9 @@ from tests.studies import changed, forget_plugins
 SUMMARY = 'Summary("whole_width_median", "median width", unit="unit of theta"),'
 FURTHER = 'Summary("wide", "share wider than .3", beyond=0.3, caution="it is wide"),'
 MODULE = (Path(__file__).parent / "api" / "plugin_method.py").read_text()
-MODULE = MODULE.replace(SUMMARY, SUMMARY + FURTHER).replace("of the interval", 'of the interval", symbol="h')
+MODULE = MODULE.replace(SUMMARY, SUMMARY + FURTHER).replace(
+    'of the interval"', 'of the interval", symbol="h", title="half"'
+)
 
 SIMPLE = changed(seed=11, replicates=70, mechanism__epsilon=1.0, grid={"n": 500}, method={"kind": "BM"})
 GROWN = {**SIMPLE, "method": [{"kind": "BM"}, {"kind": "fixed_width", "half": [0.1, 0.2]}]}
