@@ -33,7 +33,9 @@ def changed(**monitor):
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("monitor") / "run"
     study = Study.from_mapping(changed(first_n=300, target_n=500))
-    run_study(study, out, engine="serial")
+    with pytest.MonkeyPatch.context() as patched:
+        uncompiled.use(patched)
+        run_study(study, out, engine="serial")
     return study, RunStore(out)
 
 
