@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -101,41 +99,6 @@ def test_records_beyond_the_budget_are_refused_with_the_numbers() -> None:
 NUMBERS = st.integers() | st.integers(0, 10**13) | st.floats() | st.floats(0, 1)
 KINDS = st.sampled_from(["quantile", "laplace", "none", "minibatch_sgd", "BB", "BM", "student_t"])
 SCALARS = st.none() | st.booleans() | NUMBERS | st.text(max_size=8) | KINDS
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
-    max_leaves=6,
-)
-KEYS = {
-    "": "name seed replicates problem mechanism grid method x",
-    "problem": "kind tau law df scale coefficients bound",
-    "mechanism": "kind epsilon delta",
-    "algorithm": "kind gamma c theta0 batch_size noise",
-    "grid": "n level independent_n",
-    "method": "kind beta B M multiplier",
-}
-TARGETS = st.sampled_from([(table, key) for table, keys in KEYS.items() for key in keys.split()])
-
-
-@settings(max_examples=60, deadline=2000, derandomize=True)
-@given(st.lists(st.tuples(TARGETS, VALUES), min_size=1, max_size=3))
-def test_no_mapping_raises_anything_else(mutations: list[tuple[tuple[str, str], Any]]) -> None:
-    mapping = copy.deepcopy(BASE)
-    for (table, key), value in mutations:
-        target = mapping if not table else mapping.get(table)
-        if table == "method" and isinstance(target, list) and target:
-            target = target[0]
-        if isinstance(target, dict):
-            target[key] = value
-    try:
-        study = Study.from_mapping(mapping)
-    except InputError as error:
-        assert str(error)
-    else:
-        assert Study.from_mapping(tomllib.loads(study.to_toml())) == study
-        assert len({plan.simulator.key for plan in study.plans()}) == len(study.plans())
-
-
 NAMES = st.sampled_from("n epsilon tau gamma c beta B level method seed replicates".split())
 TEXTS = st.from_regex(r"[0-9._e+-]{0,6}", fullmatch=True) | st.sampled_from(["oracle", "1e6", "0.7", "1_0"])
 
