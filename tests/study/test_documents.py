@@ -48,21 +48,16 @@ def test_json_that_is_large_deep_or_broken_is_a_value_error(text):
         parse_json(text)
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Files that no settings can be, by what is wrong with them."""
+def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(tmp_path):
     (tmp_path / "text.toml").write_bytes(b'a = "\xff"')
     os.mkfifo(tmp_path / "pipe.toml")
     with open(tmp_path / "sparse.toml", "wb") as file:
         file.truncate(2**30)
-    return {
+    files = {
         "UTF-8": tmp_path / "text.toml", "regular file": tmp_path / "pipe.toml",
         "at most": tmp_path / "sparse.toml", "is not a regular file": Path("/dev/zero"),
         "No such file": tmp_path / "none.toml",
     }  # fmt: skip
-
-
-def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(files):
     tracemalloc.start()
     for said, file in files.items():
         with pytest.raises(InputError, match=said) as refused:
@@ -73,9 +68,9 @@ def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(fil
     assert peak < 4 * LARGEST
 
 
-def test_settings_of_an_analysis_are_one_message(files, tmp_path, ldpflow):  # noqa: F811
+def test_settings_of_an_analysis_are_one_message(tmp_path, ldpflow):  # noqa: F811
     (tmp_path / "t.csv").write_text("report\n1\n-1\n")
-    done = ldpflow("analyse", tmp_path / "t.csv", "--settings", files["regular file"])
+    done = ldpflow("analyse", tmp_path / "t.csv", "--settings", tmp_path)
     assert done.code == 2 and done.err.count("\n") == 1 and "--settings" in done.err
 
 
