@@ -137,7 +137,6 @@ def test_every_setting_says_what_it_is(component):
         (lf.LeastSquares(), lf.DpMbssgd(), 10**6),
         (lf.LeastSquares(), lf.SufficientStatistics(), 1000),
         (lf.RobustRegression(), lf.DpNsgd(), 100),
-        (lf.RobustRegression(), lf.DpSgd(batch_size=10), 100),
     ],
 )
 def test_what_follows_from_settings_is_declared(problem, algorithm, n):

@@ -68,13 +68,13 @@ def test_noise_and_half_of_it(law, d, distance, notion, least, half):
     """Inputs at L1 or L2 distance 1, in several dimensions spread over the coordinates."""
     draw, centres = shifted(np.random.default_rng(2), law, d, distance)
     claim = Claim(notion, 1.0)
-    assert least < bound_on(draw(1.0), centres, claim, CONFIDENCE, 100_000) <= 1.0
-    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 100_000) > half
+    assert least < bound_on(draw(1.0), centres, claim, CONFIDENCE, 50_000) <= 1.0
+    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 50_000) > half
     if law == "normal":
         # The same noise as (epsilon, delta): 4.377 at 1e-5 is exact for mu = 1, far beyond for mu = 2.
         approximate = Claim("approximate", 4.377, 1e-5)
-        assert bound_on(draw(1.0), centres, approximate, CONFIDENCE, 100_000) <= 4.377
-        assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 100_000) > 4.377
+        assert bound_on(draw(1.0), centres, approximate, CONFIDENCE, 50_000) <= 4.377
+        assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 50_000) > 4.377
 
 
 def test_a_leak_that_is_not_monotone():

@@ -205,8 +205,10 @@ def regression_paths(
     reason = algorithm.unsuitable(problems[0], mechanism) or mechanism.unsuitable(problems[0])
     if reason is not None:
         raise InputError("algorithm.kind", algorithm.kind, f"an algorithm for {mechanism.kind}", f"{reason}.")
-    filled = algorithm.resolved(problems[0], len(rows))
-    return [OnePass(problem, mechanism, filled, len(rows)) for problem in problems]
+    # Under a mechanism only the first step is audited, whatever the number of users.
+    horizon = len(rows) if mechanism is NO_NOISE else None
+    filled = algorithm.resolved(problems[0], horizon)
+    return [OnePass(problem, mechanism, filled, horizon) for problem in problems]
 
 
 def moves(record: PathRecord) -> Floats:
