@@ -124,6 +124,11 @@ def loaded(code):
         ("import ldpflow.cli", {"numpy", "pyarrow", "scipy", "pydantic"}),
         ("import ldpflow as lf; lf.Study, lf.Quantile, lf.open_run, lf.sweep", {"scipy", "typer"}),
         ("import ldpflow.study as s; s.load_study('paper-table2')", {"scipy", "typer", "rich"}),
+        (
+            "import ldpflow.components.algorithms, ldpflow.practice.privacy.page; "
+            "from ldpflow.numerics import accounting; accounting.clipping_noise_multiplier(1.0, 1e-6, 'gdp')",
+            {"dp_accounting"},
+        ),
         ("import ldpflow.results.published, ldpflow.report.results, ldpflow.store", {"typer"}),
     ],
 )

@@ -1,7 +1,5 @@
 """Private empirical risk minimisation as a study: from TOML to rows, again, further, and refused."""
 
-import shutil
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -10,7 +8,6 @@ import pytest
 
 from ldpflow.components.algorithms.dp_nsgd import DpNsgd
 from ldpflow.components.problems.nonconvex_logistic import NonconvexLogistic
-from ldpflow.engine.check import check_run
 from ldpflow.engine.replay import replay
 from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
@@ -23,25 +20,29 @@ from ldpflow.simulators.finite_sum import FiniteSum, draw_records, minimum, risk
 from ldpflow.simulators.rows import Batch, simulate
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.kernels import uncompiled
 
 PROBLEM = {"kind": "nonconvex_logistic", "d": 3, "penalty": 0.5}
 STUDY = {
-    "name": "momentum",
-    "seed": 11,
-    "replicates": 34,
+    "name": "momentum", "seed": 11, "replicates": 34, "grid": {"n": [30]}, "trajectory": {"points": 4},
     "problem": PROBLEM,
     "algorithm": [
         {"kind": "dp_nsgd", "noise": ["tree", "none"], "epsilon": 4.0, "epochs": 6.0},
         {"kind": "dp_gd", "epsilon": 4.0, "epochs": 6.0},
         {"kind": "dp_sgd", "epsilon": 4.0, "epochs": 6.0, "batch_size": 10},
     ],
-    "grid": {"n": [30]},
-    "trajectory": {"points": 4},
-}
+}  # fmt: skip
 
 
 def study(**changes):
     return Study.from_mapping(STUDY | changes)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plain_python():
+    with pytest.MonkeyPatch.context() as patched:
+        uncompiled.use(patched)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +50,6 @@ def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("run") / "r"
     run_study(study(), out, engine="serial")
     return out
-
-
-def sorted_rows(out):
-    return read_trajectories(RunStore(out), damaged="refuse")
 
 
 def test_every_row_says_what_it_is_private_against(run):
@@ -68,7 +65,7 @@ def test_every_row_says_what_it_is_private_against(run):
 def test_rows_and_their_summary(run):
     path = FiniteSum(NonconvexLogistic(d=3, penalty=0.5), DpNsgd(epsilon=4.0, epochs=6.0), 30)
     assert "mechanism" not in path.settings() and simulator_from_settings(path.settings()) == path
-    every = sorted_rows(run)
+    every = read_trajectories(RunStore(run), damaged="refuse")
     every = every.filter(pc.equal(every["path"], f"p{path.key}"))
     rows = every.filter(pc.equal(every["replicate"], 33))
     assert rows["step"].to_pylist() == [22, 67, 112, 157, 180] and set(rows["n"].to_pylist()) == {30}
@@ -83,40 +80,21 @@ def test_rows_and_their_summary(run):
     assert row["mean"] == pytest.approx(pc.mean(before["gradient_norm"]).as_py(), rel=1e-12)
     # Any settings: the noise is below its bound on average, at seven standard errors.
     assert row["theory_bound"] > row["mean"]
+    computed, stored = replay(run, path.key, 7, 8)
+    assert computed.num_rows == 10 and computed.equals(stored)
 
 
-@pytest.mark.thorough
-def test_a_run_is_grown_with_equal_bits(run, tmp_path):
-    out = tmp_path / "grown"
-    shutil.copytree(run, out)
-    grown = study(grid={"n": [20, 30]}).replace({"epsilon": ["4", "8"]})
-    # Two budgets for each of three private algorithms, and one path without.
-    assert len(grown.plans()) == 2 * (3 * 2 + 1)
-    run_study(grown, out, engine="serial")
-    rows = sorted_rows(out)
-    old = pc.is_in(rows["path"], value_set=sorted_rows(run)["path"].unique())
-    assert rows.filter(old).equals(sorted_rows(run))
-    assert check_run(str(out))[0] == []
-    plans = []
-    run_study(grown, out, engine="serial", on_plan=lambda *rows: plans.extend(rows))
-    assert plans[0] > 0 == plans[1]
-    # The rates figure of such a run: a line per algorithm and budget, theory's slope through its start.
-    points = drawn_rates(out, "n")
-    assert {p["x"] for p in points} == {20, 30}
-    tree = [p for p in points if p["series"] == "dp_nsgd, \u03b5 = 4"]
-    assert len(points) == 2 * len({p["series"] for p in points}) == 2 * 7
-    assert tree[0]["limit"] == tree[0]["y"]
-    slope = np.log(tree[1]["limit"] / tree[0]["limit"]) / np.log(30 / 20)
-    assert slope == pytest.approx(-0.5, abs=1e-5)
-    assert {p["x"] for p in drawn_rates(out, "epsilon")} == {4, 8}
-    with pytest.raises(InputError, match="^x: "):
-        drawn_rates(out, "beta")
-    with pytest.raises(InputError, match="seed"):
-        run_study(study(seed=12), out, engine="serial")
-
-
-def drawn_rates(run, x):
+def rates(study, run, x):
+    run_study(study, run, engine="serial")
     return FIGURES["rates"].chart(Results.load(run), x).to_dict()["data"]["values"]
+
+
+def test_rates_have_theorys_slope_through_the_start_of_a_line(tmp_path):
+    algorithm = STUDY["algorithm"][0] | {"noise": "tree"}
+    points = rates(study(algorithm=algorithm, replicates=2, grid={"n": [20, 30]}), tmp_path / "run", "n")
+    first, last = sorted(points, key=lambda point: point["x"])
+    assert first["limit"] == first["y"]
+    assert np.log(last["limit"] / first["limit"]) / np.log(30 / 20) == pytest.approx(-0.5, abs=1e-5)
 
 
 def test_rates_of_several_laws_have_a_panel_each(tmp_path):
@@ -124,18 +102,11 @@ def test_rates_of_several_laws_have_a_panel_each(tmp_path):
     problem = [PROBLEM | law for law in laws]
     algorithm = {"kind": "dp_gd", "epsilon": 4.0, "epochs": [2.0, 4.0]}
     several = study(problem=problem, algorithm=algorithm, replicates=3, grid={"n": [10, 20, 30]})
-    run_study(several, tmp_path / "run", engine="serial")
     for x, others in (("n", ("epochs = 2", "epochs = 4")), ("epochs", ("n = 10", "n = 20", "n = 30"))):
-        points = drawn_rates(tmp_path / "run", x)
+        points = rates(several, tmp_path / "run", x)
         ends = ("separation = 1", "separation = 1.5")
         assert {p["panel"] for p in points} == {f"{other}, {end}" for other in others for end in ends}
         assert len({(p["panel"], p["x"]) for p in points}) == len(points) == 12
-
-
-def test_replay(run):
-    path = sorted_rows(run)["path"][0].as_py()
-    computed, stored = replay(run, path, 7, 8)
-    assert computed.num_rows == 10 and computed.equals(stored)
 
 
 def private(kind="dp_nsgd", **settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow.compute as pc
@@ -24,78 +25,34 @@ from ldpflow.store.schema import REPLICATES, declared_columns
 from ldpflow.study import Study
 from tests.studies import changed, forget_plugins
 
-MODULE = '''
-from typing import Annotated, ClassVar, Literal
-
-import numpy as np
-from pydantic import Field
-
-import ldpflow as lf
-from ldpflow.columns import Column, Summary
-from ldpflow.components.intervals.interval import average, symmetric_limits
-from ldpflow.settings import Setting
-
-SUMMARIES = (
-    Summary("distance_median", "median of the distance", unit="unit of theta"),
-    Summary("far", "share with a distance > .01", beyond=0.01, caution="it is far from 0"),
+SUMMARY = 'Summary("whole_width_median", "median width", unit="unit of theta"),'
+FURTHER = 'Summary("wide", "share wider than .3", beyond=0.3, caution="it is wide"),'
+MODULE = (Path(__file__).parent / "api" / "plugin_method.py").read_text()
+MODULE = MODULE.replace(SUMMARY, SUMMARY + FURTHER).replace(
+    'of the interval"', 'of the interval", symbol="h", title="half"'
 )
 
-
-@lf.register
-class Stretched(lf.PathIntervalMethod):
-    """The average and a half width of stretch / sqrt(steps)."""
-
-    kind: Literal["stretched"] = "stretched"
-    stretch: Annotated[
-        float, Field(gt=0), Setting("unit of theta", "half width at one step", symbol="s", title="stretch")
-    ] = 3.0
-    doubled: Annotated[bool, Setting(meaning="whether the half width is doubled")] = False
-
-    diagnostics: ClassVar = (
-        Column("distance", "double", "unit of theta", "distance of the average from 0", summaries=SUMMARIES),
-    )
-
-    def times(self, steps, algorithm):
-        return np.array([steps], dtype=np.int64)
-
-    def intervals(self, record, n, levels):
-        estimate = average(record, n)
-        half = np.full_like(estimate, self.stretch * (1 + self.doubled) / np.sqrt(n))
-        limits = symmetric_limits(estimate, [1.0 for _ in levels], half)
-        return lf.Intervals(estimate, None, *limits, {"distance": np.abs(estimate)})
-'''
-
-SIMPLE = changed(
-    seed=11, replicates=70, mechanism__epsilon=1.0, algorithm__gamma=..., grid={"n": [500]},
-    method=[{"kind": "BM"}],
-)  # fmt: skip
-GROWN = {**SIMPLE, "method": [{"kind": "BM"}, {"kind": "stretched", "stretch": [2.5, 4.0]}]}
-NEW = ["stretch", "doubled", "distance"]
+SIMPLE = changed(seed=11, replicates=70, mechanism__epsilon=1.0, grid={"n": 500}, method={"kind": "BM"})
+GROWN = {**SIMPLE, "method": [{"kind": "BM"}, {"kind": "fixed_width", "half": [0.1, 0.2]}]}
+NEW = ["half", "whole_width"]
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    file = tmp_path_factory.mktemp("plugin") / "stretched_intervals.py"
+    file = tmp_path_factory.mktemp("plugin") / "new_method.py"
     file.write_text(MODULE)
-    yield lf.load_plugin(str(file)).Stretched
-    forget_plugins("stretched")
-
-
-def sweep(out, study):
-    run_study(Study.from_mapping(study), out, engine="serial")
+    yield lf.load_plugin(str(file)).FixedWidth
+    forget_plugins("fixed_width")
 
 
 @pytest.fixture(scope="module")
 def run(installed, tmp_path_factory):
     """A run that had rows before the method came; they keep their values."""
     run = tmp_path_factory.mktemp("new") / "run"
-    sweep(run, SIMPLE)
-    dataset = RunStore(run).replicates
-    before, names = dataset.read(damaged="refuse"), {part.name for part in dataset.scan(damaged="refuse")}
-    sweep(run, GROWN)
-    dataset = RunStore(run).replicates
-    assert names < {part.name for part in dataset.scan(damaged="refuse")}
-    rows = dataset.read(damaged="refuse")
+    run_study(Study.from_mapping(SIMPLE), run, engine="serial")
+    before = RunStore(run).replicates.read(damaged="refuse")
+    run_study(Study.from_mapping(GROWN), run, engine="serial")
+    rows = RunStore(run).replicates.read(damaged="refuse")
     old = rows.filter(pc.equal(rows["method"], "BM"))
     assert old.select(before.column_names).equals(before)
     return run
@@ -108,18 +65,16 @@ def printed(capsys, *arguments):
 
 
 def test_its_columns_are_in_the_replicates(run, installed):
+    parts = run.glob("replicates/*/*.parquet")
+    assert {tuple(pq.read_schema(part).names) for part in parts} == {(*REPLICATES.names, *NEW)}
     rows = RunStore(run).replicates.read(damaged="refuse")
-    assert rows.column_names == ["path", *REPLICATES.names, *NEW]
     known = declared_columns(rows.schema)
-    assert known["stretch"].identifies and known["stretch"].meaning == "half width at one step"
-    assert known["distance"] == installed.diagnostics[0]
-    for row in rows.to_pylist():
-        if row["method"] == "BM":
-            assert [row[name] for name in NEW] == [None, None, None]
-        else:
-            assert row["stretch"] in (2.5, 4.0) and row["doubled"] is False
-            assert row["distance"] == abs(row["estimate"])
-            assert row["length"] == pytest.approx(2 * row["stretch"] / 500**0.5)
+    assert known["half"].identifies and known["half"].meaning == "half width of the interval"
+    assert known["whole_width"] == installed.diagnostics[0]
+    own = rows.filter(pc.equal(rows["method"], "fixed_width"))
+    assert set(own["half"].to_pylist()) == {0.1, 0.2}
+    assert own["whole_width"].equals(pc.multiply(own["half"], 2.0))
+    assert rows.select(NEW).drop_null().num_rows == own.num_rows
     assert check_run(str(run))[0] == []
     key = RunStore(run).replicates.path_keys()[0]
     computed, stored = replay(run, key, 69)
@@ -128,31 +83,26 @@ def test_its_columns_are_in_the_replicates(run, installed):
 
 def test_its_columns_are_in_the_summary(run, capsys):
     summary = RunStore(run).read_summary()
-    assert [summary.name for summary in summaries_of(summary.schema)][-2:] == ["distance_median", "far"]
-    rows = summary.to_pylist()
-    assert [(row["tau"], row["method"], row["stretch"]) for row in rows] == [
-        (tau, *cell) for tau in (0.5, 0.9) for cell in (("BM", None), ("stretched", 2.5), ("stretched", 4.0))
+    assert [summary.name for summary in summaries_of(summary.schema)][-2:] == ["whole_width_median", "wide"]
+    names = ("tau", "method", "half", "whole_width_median", "wide")
+    assert [tuple(map(row.get, names)) for row in summary.to_pylist()] == [
+        (tau, *cell)
+        for tau in (0.5, 0.9)
+        for cell in (("BM", None, None, None), ("fixed_width", 0.1, 0.2, 0.0), ("fixed_width", 0.2, 0.4, 1.0))
     ]
-    assert all((row["far"] is None) == (row["method"] == "BM") for row in rows)
-    assert rows[1]["far"] > 0.5 and rows[1]["distance_median"] > 0
     table = printed(capsys, "summary", run)
-    assert "stretch" in table and "distance_median" in table
-    assert "stretched: it is far from 0 in up to" in table
-    assert "It is far from 0 in" in printed(capsys, "explain", run, "--verbose")
-    assert "1.6 ± 0" in printed(capsys, "compare", run, "--by", "stretch")
+    assert "half" in table and "whole_width_median" in table
+    assert "fixed_width: it is wide in up to" in table
+    assert "It is wide in" in printed(capsys, "explain", run, "--verbose")
+    assert "2 ± 0" in printed(capsys, "compare", run, "--by", "half")
 
 
 def test_its_columns_are_in_report_and_figure(run, capsys, tmp_path):
     printed(capsys, "report", run, "-o", tmp_path / "report.html")
     text = (tmp_path / "report.html").read_text()
-    assert "stretched, s = 2.5" in text and "<dt>distance_median</dt><dd>median of the distance.</dd>" in text
-    printed(capsys, "plot", run, "coverage", "--x", "stretch", "-o", tmp_path / "figure.json")
-    assert "s (stretch)" in (tmp_path / "figure.json").read_text()
-
-
-def test_every_part_of_a_run_that_gained_columns_has_them(run):
-    parts = run.glob("replicates/*/*.parquet")
-    assert {tuple(pq.read_schema(part).names) for part in parts} == {(*REPLICATES.names, *NEW)}
+    assert "fixed_width, h = 0.1" in text and "<dt>whole_width_median</dt><dd>median width.</dd>" in text
+    printed(capsys, "plot", run, "coverage", "--x", "half", "-o", tmp_path / "figure.json")
+    assert "h (half)" in (tmp_path / "figure.json").read_text()
 
 
 @pytest.mark.parametrize(
@@ -161,9 +111,9 @@ def test_every_part_of_a_run_that_gained_columns_has_them(run):
 )
 def test_a_name_that_is_taken_is_refused(name, said, installed, tmp_path, monkeypatch):
     class Other(installed):
-        diagnostics: ClassVar = (Column("distance", "double"), Column(name, "double"))
+        diagnostics: ClassVar = (Column("whole_width", "double"), Column(name, "double"))
 
-    monkeypatch.setitem(INTERVAL_METHODS, "stretched", Other)
+    monkeypatch.setitem(INTERVAL_METHODS, "fixed_width", Other)
     with pytest.raises(InputError, match=said):
         run_study(Study.from_mapping(GROWN), tmp_path / "run", engine="serial")
 

@@ -195,8 +195,6 @@ def python_error(error: InputError) -> InputError:
 
 MAX_CELLS = 100_000
 MAX_PATHS = 10_000
-MOST_NAMES = 6
-"""Most names that a sentence lists."""
 PILOT_WARNING = (
     f"the run directory holds the values of the pilot ({PILOT_VALUES}, in study.toml and in every part): "
     "keep it as private as the pilot; report, cite and export leave the table out"
@@ -539,11 +537,11 @@ class Study:
                         reasons.setdefault(method.unmet_need(simulator), {})[name_of(simulator)] = None
             for reason, names in reasons.items():
                 share = "is left out with" if used else "makes no interval in this study; it is left out with"
-                found.append(f"{kind} {share} {enumerate_some(names)}: {reason}")
+                found.append(f"{kind} {share} {', '.join(names)}: {reason}")
         followed = self.trajectory is not None
         still = {name_of(p.simulator): None for p in self.plans() if followed and not p.checkpoints}
         if still:
-            found.append(f"trajectory: none of {enumerate_some(still)}, which makes no steps to follow")
+            found.append(f"trajectory: none of {', '.join(still)}, which makes no steps to follow")
         for plan in self.plans():
             for cell in plan.cells:
                 if left := self.replicates % cell.runs:
@@ -594,12 +592,6 @@ def name_of(simulator: Any) -> str:
     parts = simulator.parts()
     acting = parts.get("algorithm") or parts.get("protocol") or parts["problem"]
     return str(acting.kind)
-
-
-def enumerate_some(names: Iterable[str]) -> str:
-    known = list(names)
-    more = len(known) - MOST_NAMES
-    return ", ".join(known[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
 
 def bundled_studies() -> dict[str, Path]:

@@ -3,8 +3,8 @@
 They cover shapes, the true value and the unbiasedness of the private gradient (by simulation), the
 sensitivity that scales a mechanism's noise, and the contract on bits: equal for one replicate and for many,
 and in another process. Each comparison with a simulated mean fails a correct component about once in ten
-thousand. A check may make several of them, and that of the curvature allows 10% more.
-A check is a function of a component that returns a remark or nothing, and raises :class:`Wrong` if it fails.
+thousand. A check may make several of them. A check is a function of a component that returns a remark or
+nothing, and raises :class:`Wrong` if it fails.
 """
 
 from __future__ import annotations
@@ -272,25 +272,6 @@ def gradient_covariance(problem: Problem) -> str:
     return near(products, "the covariance of g is not S")
 
 
-def curvature(problem: Problem) -> str:
-    point = truth_of(problem)
-    matrix = np.array(problem.curvature(), dtype=float)
-    spread = np.sqrt(np.diag(np.array(problem.gradient_covariance(), dtype=float)))
-    for j in range(len(point)):
-        # A step over which the mean moves by about a tenth of g's standard deviation.
-        h = 0.1 * float(spread[j]) / max(float(np.abs(matrix[:, j]).max()), 1e-12)
-        above = gradients(problem, NoMechanism(), (*point[:j], point[j] + h, *point[j + 1 :]))
-        below = gradients(problem, NoMechanism(), (*point[:j], point[j] - h, *point[j + 1 :]))
-        slope = (above - below) / (2 * h)
-        error = slope.std(axis=0, ddof=1) / math.sqrt(len(slope))
-        # Derivatives of higher order change a difference quotient a little: ten percent is allowed.
-        allowed = 5 * error + 0.1 * np.abs(matrix[:, j]) + 1e-9
-        if (np.abs(slope.mean(axis=0) - matrix[:, j]) > allowed).any():
-            shown = np.array2string(slope.mean(axis=0), precision=3)
-            raise Wrong(f"column {j} of the derivative is about {shown}, curvature() says {matrix[:, j]}")
-    return "within 10% and chance"
-
-
 def sensitivity(problem: Problem) -> str:
     """Check that no two gradients at one point are farther apart than declared."""
     worst = {"l1": 0.0, "l2": 0.0}
@@ -451,7 +432,6 @@ CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
         ("runs", runs),
         ("true value: E g(X, theta*) = 0", true_value),
         ("covariance of the gradient", gradient_covariance),
-        ("curvature: derivative of E g at theta*", curvature),
         ("sensitivity", sensitivity),
     ),
     Mechanism: (

@@ -60,7 +60,6 @@ def test_refused(tmp_path, kind, name, field):
 WRONG = {
     "truth": ("return (self.scale / 2.0,)", "return (self.scale / 2.1,)", "true value"),
     "covariance": ("self.scale**2 / 12.0", "self.scale**2 / 10.0", "covariance"),
-    "curvature": ("return [[1.0]]", "return [[2.0]]", "curvature"),
     "sensitivity": ("return self.scale\n\n    def l2", "return self.scale / 2\n\n    def l2", "sens"),
 }
 

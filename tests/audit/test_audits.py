@@ -26,18 +26,24 @@ from ldpflow.practice.audit.paths import audit_data_set, audit_path
 from tests.audit.unclipped import Unclipped
 
 MEDIAN = lf.Quantile(tau=0.5)
-SLOW = {("gaussian", "logistic_regression"), ("clipped_gaussian", "linear_regression")}
+SLOW, THOROUGH = pytest.mark.slow, pytest.mark.thorough
 REACHED = {"dp_ssgd": 0.0, "sufficient_statistics": 0.5, "rule": 0.15}
 """What the bound of an algorithm reaches of its claim: .75 unless said here, .05 over a fixed data set."""
 
 
-def marked(name, settings, problem):
-    slow = name in ALGORITHMS or (name, problem) in SLOW
-    return pytest.param(name, settings, problem, marks=pytest.mark.slow if slow else pytest.mark.thorough)
+def marked(cases):
+    """Cases that begin with their marks."""
+    return [pytest.param(*case, marks=marks) for marks, *case in cases]
+
+
+def marks_of(name, problem):
+    large = ("gaussian", "logistic_regression"), ("clipped_gaussian", "linear_regression")
+    return SLOW if name in ALGORITHMS or (name, problem) in large else THOROUGH
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "problem"), [marked(*one) for one in BUNDLED if one[0] not in PROTOCOLS]
+    ("name", "settings", "problem"),
+    marked((marks_of(one[0], one[2]), *one) for one in BUNDLED if one[0] not in PROTOCOLS),
 )
 def test_bundled_ones_pass(name, settings, problem):
     """And the audit is worth something: in one dimension the bound comes close."""
@@ -78,22 +84,21 @@ class Insensitive(lf.LinearRegression):
         return 0.5 * super().l2_sensitivity()
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "problem", "samples", "least"),
-    [
-        # A thousand suffice: continuous outputs do not repeat, their frequencies say nothing about others.
-        *((half, MEDIAN, 1000, 1.0) for half in (HalfLaplace(epsilon=1.0), HalfGaussian(mu=1.0))),
-        *((half, MEDIAN, 100_000, 1.5) for half in (HalfLaplace(epsilon=1.0), HalfGaussian(mu=1.0))),
-        *(
-            pytest.param(changed(kind, eager)(epsilon=epsilon), problem, 300_000, epsilon, marks=marks)
-            for kind, problem in ((lf.RandomizedResponse, MEDIAN), (lf.Cells, lf.Quantiles()))
-            for epsilon, marks in ((1.0, pytest.mark.thorough), (3.0, pytest.mark.slow))
-        ),
-        pytest.param(Unclipped(mu=1.0), MEDIAN, 30_000, 4.0, marks=pytest.mark.thorough),
-        pytest.param(Unclipped(mu=1.0), lf.LinearRegression(), 30_000, 4.0, marks=pytest.mark.slow),
-        pytest.param(lf.Gaussian(mu=1.0), Insensitive(), 30_000, 1.5, marks=pytest.mark.thorough),
-    ],
-)
+BROKEN = [
+    # A thousand suffice: continuous outputs do not repeat, their frequencies say nothing about others.
+    ((), HalfLaplace(epsilon=1.0), MEDIAN, 1000, 1.0),
+    ((), HalfGaussian(mu=1.0), MEDIAN, 1000, 1.0),
+    (THOROUGH, changed(lf.RandomizedResponse, eager)(epsilon=1.0), MEDIAN, 300_000, 1.0),
+    (THOROUGH, changed(lf.Cells, eager)(epsilon=1.0), lf.Quantiles(), 300_000, 1.0),
+    (SLOW, changed(lf.RandomizedResponse, eager)(epsilon=3.0), MEDIAN, 300_000, 3.0),
+    (SLOW, changed(lf.Cells, eager)(epsilon=3.0), lf.Quantiles(), 300_000, 3.0),
+    (THOROUGH, Unclipped(mu=1.0), MEDIAN, 30_000, 4.0),
+    (SLOW, Unclipped(mu=1.0), lf.LinearRegression(), 30_000, 4.0),
+    (THOROUGH, lf.Gaussian(mu=1.0), Insensitive(), 30_000, 1.5),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "problem", "samples", "least"), marked(BROKEN))
 def test_a_broken_mechanism_is_caught(mechanism, problem, samples, least):
     """Half of the noise, a flip that is off by a tenth, no clip, a sensitivity claimed too small."""
     for seed in (1, 2, 3) if samples == 1000 else (1,):
@@ -101,22 +106,21 @@ def test_a_broken_mechanism_is_caught(mechanism, problem, samples, least):
         assert found.bound > least and not found.passed, found
 
 
-@pytest.mark.parametrize("mechanism", [lf.Laplace(epsilon=1.0), lf.Gaussian(mu=1.0)])
-def test_a_thousand_outputs_accuse_a_sound_mechanism_no_oftener_than_stated(mechanism):
+def test_a_thousand_outputs_accuse_a_sound_mechanism_no_oftener_than_stated():
     """At confidence .9 at most one audit in ten is wrong: 15 or more of 60 have probability below 1e-3.
 
     And the bound is worth something: it is positive in every one of them.
     """
-    bounds = [audit_mechanism(mechanism, MEDIAN, 1000, 0.9, seed).bound for seed in range(60)]
+    sound = lf.Laplace(epsilon=1.0)
+    bounds = [audit_mechanism(sound, MEDIAN, 1000, 0.9, seed).bound for seed in range(60)]
     assert stats.binom.sf(14, 60, 0.1) < 1e-3
     assert sum(bound > 1.0 for bound in bounds) <= 14
     assert min(bounds) > 0.0
 
 
-@pytest.mark.parametrize("mechanism", [lf.Laplace(epsilon=1.0), lf.Gaussian(mu=1.0)])
-def test_gradients_at_different_points_are_no_neighbours(mechanism):
+def test_gradients_at_different_points_are_no_neighbours():
     """The gradient H (theta - theta*) - x is unbounded in theta; two records at one theta are 2 b apart."""
-    found = audit_mechanism(mechanism, lf.Quadratic(), 20_000)
+    found = audit_mechanism(lf.Laplace(epsilon=1.0), lf.Quadratic(), 20_000)
     assert found.passed and found.bound > 0.8, found
 
 
@@ -133,24 +137,19 @@ def weak(kind, factor):
 # Trees in a fixed order: there the accounting is exact at the worst record, for dp_nsgd. In reshuffled orders
 # it is an upper bound over all of them, and half of the noise need not break the claim. dp_nsgd_reduced also
 # accounts for two trees that do not move where the gradient does not change along the run.
-@pytest.mark.parametrize(
-    ("kind", "factor", "settings", "samples"),
-    [
-        pytest.param(lf.DpGd, 0.4, {"epochs": 1.0, "delta": 0.01}, 10_000, marks=pytest.mark.thorough),
-        *(
-            pytest.param(kind, factor, settings | {"delta": 1e-3}, 60_000, marks=pytest.mark.slow)
-            for kind, factor, settings in (
-                (lf.DpGd, 0.5, {"epochs": 2.0}),
-                (lf.DpSgd, 0.25, {"epochs": 1.0, "batch_size": 2}),
-                (lf.DpNsgd, 0.5, {"epochs": 1.0, "order": "fixed"}),
-                (lf.DpNsgd, 0.5, {"epochs": 2.0, "order": "fixed"}),
-                (lf.DpNsgdReduced, 0.25, {"epochs": 1.0, "order": "fixed"}),
-            )
-        ),
-    ],
-)
+WEAK = [
+    (THOROUGH, lf.DpGd, 0.4, {"epochs": 1.0, "delta": 0.01}, 10_000),
+    (SLOW, lf.DpGd, 0.5, {"epochs": 2.0}, 60_000),
+    (SLOW, lf.DpSgd, 0.25, {"epochs": 1.0, "batch_size": 2}, 60_000),
+    (SLOW, lf.DpNsgd, 0.5, {"epochs": 1.0, "order": "fixed"}, 60_000),
+    (SLOW, lf.DpNsgd, 0.5, {"epochs": 2.0, "order": "fixed"}, 60_000),
+    (SLOW, lf.DpNsgdReduced, 0.25, {"epochs": 1.0, "order": "fixed"}, 60_000),
+]
+
+
+@pytest.mark.parametrize(("kind", "factor", "settings", "samples"), marked(WEAK))
 def test_algorithms_with_too_little_noise_are_caught(kind, factor, settings, samples):
-    settings = {"epsilon": 2.0, "eta": 0.01} | settings
+    settings = {"epsilon": 2.0, "delta": 1e-3, "eta": 0.01} | settings
     assert audit_data_set(kind(**settings), 4, samples).passed
     assert not audit_data_set(weak(kind, factor)(**settings), 4, samples).passed
 
@@ -249,27 +248,20 @@ class Quiet(lf.DpSsgd):
 
 
 PARTS = {"doublings": 1, "part": 2}
+ALGORITHMS_BROKEN = [
+    ((), lf.LdpSgd(), Unclipped(mu=1.0), 2000, 3.0),
+    (THOROUGH, weaker(lf.DpMbssgd, "noise", 0.5), None, 10_000, 0.55),
+    (THOROUGH, Quiet(epsilon=0.3, delta=0.01), None, 2000, 1.0),
+    (SLOW, weaker(lf.DpAmbssgd, "noise", 0.5, **PARTS), None, 10_000, 0.55),
+    (SLOW, weaker(lf.DpAmbssgd, "spread", 0.5, **PARTS), None, 10_000, 0.55),
+    (SLOW, weaker(lf.SufficientStatistics, "cross_noise", 0.25), None, 10_000, 0.55),
+    (SLOW, Whole(perturbations=2), lf.RandomizedResponse(epsilon=1.0), 10_000, 2.0),
+    (SLOW, lf.TailSgd(eta=0.01), Unclipped(mu=1.0), 2000, 3.0),
+    (SLOW, lf.MinibatchSgd(noise="batch", batch_size=2), HalfLaplace(epsilon=1.0), 20_000, 1.0),
+]
 
 
-@pytest.mark.parametrize(
-    ("algorithm", "mechanism", "samples", "least"),
-    [
-        (weaker(lf.DpMbssgd, "noise", 0.5), None, 10_000, 0.55),
-        *(
-            pytest.param(*one, marks=pytest.mark.slow)
-            for one in (
-                (weaker(lf.DpAmbssgd, "noise", 0.5, **PARTS), None, 10_000, 0.55),
-                (weaker(lf.DpAmbssgd, "spread", 0.5, **PARTS), None, 10_000, 0.55),
-                (weaker(lf.SufficientStatistics, "cross_noise", 0.25), None, 10_000, 0.55),
-                (Whole(perturbations=2), lf.RandomizedResponse(epsilon=1.0), 10_000, 2.0),
-                (lf.LdpSgd(), Unclipped(mu=1.0), 2000, 3.0),
-                (lf.TailSgd(eta=0.01), Unclipped(mu=1.0), 2000, 3.0),
-                (lf.MinibatchSgd(noise="batch", batch_size=2), HalfLaplace(epsilon=1.0), 20_000, 1.0),
-            )
-        ),
-        pytest.param(Quiet(epsilon=0.3, delta=0.01), None, 2000, 1.0, marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.parametrize(("algorithm", "mechanism", "samples", "least"), marked(ALGORITHMS_BROKEN))
 def test_a_broken_algorithm_is_caught(algorithm, mechanism, samples, least):
     """Noise too weak, a budget that is not split, a weak mechanism, an order in the place of noise."""
     found = audit_path(algorithm, mechanism, samples, 0.999, 1)

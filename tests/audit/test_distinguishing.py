@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ldpflow.components.mechanisms import PrivacyStatement
-from ldpflow.errors import InputError
 from ldpflow.practice.audit.distinguishing import (
     Claim,
     choose_event,
-    claim_of,
-    frequency_score,
     lower_bounds,
     lower_limit,
     scores_for,
@@ -65,7 +61,6 @@ def shifted(rng, law, d, distance):
     [
         ("laplace", 1, 1.0, "pure", 0.9, 1.5),
         ("laplace", 3, 1 / 3, "pure", 0.9, 1.5),
-        ("normal", 1, 1.0, "gaussian", 0.95, 1.9),
         ("normal", 5, 1 / math.sqrt(5), "gaussian", 0.95, 1.9),
     ],
 )
@@ -73,13 +68,13 @@ def test_noise_and_half_of_it(law, d, distance, notion, least, half):
     """Inputs at L1 or L2 distance 1, in several dimensions spread over the coordinates."""
     draw, centres = shifted(np.random.default_rng(2), law, d, distance)
     claim = Claim(notion, 1.0)
-    assert least < bound_on(draw(1.0), centres, claim, CONFIDENCE, 100_000) <= 1.0
-    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 100_000) > half
+    assert least < bound_on(draw(1.0), centres, claim, CONFIDENCE, 50_000) <= 1.0
+    assert bound_on(draw(0.5), centres, claim, CONFIDENCE, 50_000) > half
     if law == "normal":
         # The same noise as (epsilon, delta): 4.377 at 1e-5 is exact for mu = 1, far beyond for mu = 2.
         approximate = Claim("approximate", 4.377, 1e-5)
-        assert bound_on(draw(1.0), centres, approximate, CONFIDENCE, 100_000) <= 4.377
-        assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 100_000) > 4.377
+        assert bound_on(draw(1.0), centres, approximate, CONFIDENCE, 50_000) <= 4.377
+        assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 50_000) > 4.377
 
 
 def test_a_leak_that_is_not_monotone():
@@ -113,20 +108,3 @@ def test_reports_that_repeat_have_frequencies():
 
     names = {score.name for score in scores_for((smooth(0, 1000), smooth(1, 1000)), centres)}
     assert "log ratio of frequencies" not in names
-
-
-def test_claims():
-    assert claim_of(PrivacyStatement("eps-LDP", epsilon=2.0)) == Claim("pure", 2.0)
-    assert claim_of(PrivacyStatement("mu-GDP (local)", mu=2.0)) == Claim("gaussian", 2.0)
-    central = PrivacyStatement("(eps, delta)-DP (central)", epsilon=2.0, delta=1e-6)
-    assert claim_of(central) == Claim("approximate", 2.0, 1e-6)
-    with pytest.raises(InputError, match="privacy_notion"):
-        claim_of(PrivacyStatement("none"))
-
-
-def test_frequencies_of_reports():
-    """log p/q of every report with half a count added; 0 for one that was not seen."""
-    first, second = np.array([[0.0], [0.0], [1.0], [2.0]]), np.array([[0.0], [1.0], [1.0], [2.0]])
-    score = frequency_score(np.array([[0.0], [1.0], [2.0]]), (first, second))
-    found = score.values(np.array([[1.0], [0.0], [2.0], [5.0]]))
-    np.testing.assert_allclose(found, [math.log(1.5 / 2.5), math.log(2.5 / 1.5), 0.0, 0.0])

@@ -26,7 +26,7 @@ for plan in load_study("quickstart").replace({"n": [400], "replicates": 10}).pla
     for cells in by_runs(plan.cells).values():
         simulate(Batch(plan.simulator, 1, 0, 1, cells))
 
-from tests.kernels.loads import loads
+from tests.kernels.conftest import loads
 print(*loads())
 """
 

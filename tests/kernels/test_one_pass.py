@@ -5,12 +5,12 @@ import pytest
 from scipy import stats
 
 import ldpflow as lf
+from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.column_law import column_law
-from ldpflow.simulators.families import simulator_from_settings
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.kernels import uncompiled
-from tests.oracles import gaussian_sgd, mechanisms, recursion
+from tests.oracles import cells, gaussian_sgd, mechanisms, recursion
 from tests.oracles.column_law import example_column
 
 SEED = 11
@@ -20,7 +20,7 @@ def records(path, replicate, count):
     """The users' data, in the problem's units."""
     z = draws.data(path, SEED, replicate, count)
     problem = path.problem
-    if isinstance(problem, lf.Quantile):
+    if isinstance(problem, (lf.Quantile, lf.Quantiles)):
         return list(problem.location + problem.scale * z[:, 0])
     if isinstance(problem, lf.Quadratic):
         return list(problem.bound * z)
@@ -87,7 +87,11 @@ def literal_path(path, replicate, n):
     x = records(path, replicate, n)
     noise = draws.noise(path, SEED, replicate, n)
     d = path.problem.dimension
-    start = np.full(d, algorithm.theta0)
+    start = np.array(algorithm.start(d))
+    if isinstance(path.mechanism, lf.Cells):
+        c, batch = algorithm.c * np.array(algorithm.step_factors() or 1.0), algorithm.records_per_step()
+        budget = path.mechanism.epsilon
+        return cells.path(x, noise[:, 0], path.problem.taus, budget, c, algorithm.gamma, start, batch)
     if isinstance(algorithm, lf.LdpSgd):
         if algorithm.radius is not None:
             return projected_path(path, x, noise, start)
@@ -121,7 +125,7 @@ def compare(record, lane, times, iterates, rtol=1e-10):
 
 MIXTURE = (
     lf.MixturePart(weight=3.0, law="normal", location=-1.0, scale=0.5),
-    lf.MixturePart(law="gamma", shape=2.5),
+    lf.MixturePart(law="gamma", shape=0.125),
     lf.MixturePart(law="lognormal", shape=0.5, scale=2.0),
 )
 TABLE = column_law(example_column()).text()
@@ -135,10 +139,24 @@ LAWS = {
     "lognormal": lf.Quantile(tau=0.9, law="lognormal", shape=0.6, scale=3.0),
     "weibull": lf.Quantile(tau=0.3, law="weibull", shape=0.7, location=1.0),
     "pareto": lf.Quantile(tau=0.7, law="pareto", shape=3.0),
-    "gamma": lf.Quantile(tau=0.7, law="gamma", shape=2.5),
+    "gamma": lf.Quantile(tau=0.7, law="gamma", shape=0.125),
     "mixture": lf.Quantile(tau=0.7, law="mixture", components=MIXTURE, scale=2.0),
     "empirical": lf.Quantile(tau=0.9, law="empirical", law_table=TABLE),
 }
+LEVELS = {1: (0.7,), 3: (0.25, 0.5, 0.75), 6: (0.05, 0.1, 0.4, 0.5, 0.9, 0.99)}
+OWN = {"c": (0.5, 1.0, 2.0), "theta0": (-0.5, 0.4, 1.5)}  # steps and a start for each quantile
+CELLS = lf.Cells(epsilon=1.3)
+
+
+def several(count):
+    return lf.Quantiles(taus=LEVELS[count], location=0.2, scale=1.5)
+
+
+def quartiles_of(problem):
+    names = ("law", "location", "scale", "shape", "components", "law_table")
+    return lf.Quantiles(taus=LEVELS[3], **{name: getattr(problem, name) for name in names})
+
+
 GENERAL = {"covariates": "uniform", "bound": 0.5, "errors": "student_t", "df": 4.0, "error_scale": 2.0}
 RESPONSE, LAPLACE, GAUSSIAN, NONE = lf.RandomizedResponse(), lf.Laplace(), lf.Gaussian(), lf.NoMechanism()
 MU2, SGD = lf.Gaussian(mu=2.0), lf.LdpSgd()
@@ -178,6 +196,13 @@ PATHS = {
     "minibatch-regression": (
         REGRESSION, LAPLACE, lf.MinibatchSgd(batch_size=5, noise="batch", theta0=0.3)
     ),
+    **{f"cells-{count}": (several(count), CELLS, lf.LdpSgd(theta0=0.4)) for count in LEVELS},
+    **{f"cells-{count}-batches": (several(count), CELLS, lf.MinibatchSgd(batch_size=4, c=0.7))
+       for count in LEVELS},
+    "cells-own": (several(3), CELLS, lf.LdpSgd(**OWN)),
+    "cells-own-batches": (several(3), CELLS, lf.MinibatchSgd(batch_size=4, **OWN)),
+    **{f"cells-{name}": (quartiles_of(LAWS[name]), CELLS, LARGE if name == "empirical" else SGD)
+       for name in ("lognormal", "mixture", "empirical")},
 }  # fmt: skip
 PATHS = {name: OnePass(*parts) for name, parts in PATHS.items()}
 # Compiled: each mechanism, both algorithms, functions that are called and such as are inlined.
@@ -190,11 +215,15 @@ COMPILED = (
     "minibatch-central",
     "law-gamma",  # a table
     "law-mixture",  # several laws of which one is chosen
+    "cells-6",  # as many coordinates as are inlined
+    "cells-own-batches",
 )
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(
+    "name",
+    [p if p == "cells-empirical" else pytest.param(p, marks=pytest.mark.thorough) for p in PATHS],
+)
 def test_functions_of_the_kernel_are_the_literal_recursion(name):
     path, n = PATHS[name], 300
     steps = path.algorithm.steps(n)
@@ -240,32 +269,38 @@ def test_users_meet_every_mechanism_and_step_size():
     assert not (draws.data(a, SEED, 4, n) == draws.data(c, SEED, 4, n)).any()
 
 
-def test_recording_more_times_changes_no_bit():
-    path, run = PATHS["quantile-rr"], uncompiled.run_path
-    few = run(path, SEED, range(32), [130, 200])
-    many = run(path, SEED, range(32), list(range(1, 260)), [200], ["self_normalization"])
-    assert (many.prefix_sums[[129, 199]] == few.prefix_sums).all()
-    assert (many.iterates[[129, 199]] == few.iterates).all()
+BIT, HALF_BIT = (lf.RandomizedResponse(sampling=name) for name in ("private_bit", "private_bit_32"))
 
 
-def test_path_key_ignores_settings_at_their_default_and_nothing_else():
-    base = OnePass(lf.Quantile(), RESPONSE, SGD)
-    assert base.key == OnePass(lf.Quantile(tau=0.5), lf.RandomizedResponse(epsilon=1.0), SGD).key
-    changed = [
-        OnePass(lf.Quantile(tau=0.4), RESPONSE, SGD),
-        OnePass(lf.Quantile(), lf.RandomizedResponse(epsilon=2.0), SGD),
-        OnePass(lf.Quantile(), RESPONSE, lf.LdpSgd(theta0=0.1)),
-        OnePass(lf.Quantile(), LAPLACE, SGD),
-        OnePass(lf.Quantile(), RESPONSE, SGD, horizon=100),
-        OnePass(lf.Quantile(), lf.RandomizedResponse(sampling="private_bit"), SGD),
-        OnePass(lf.Quantile(), lf.RandomizedResponse(sampling="private_bit_32"), SGD),
-    ]
-    assert len({base.key, *(p.key for p in changed)}) == 8
-    assert all(simulator_from_settings(p.settings()) == p for p in changed)
+@pytest.mark.parametrize(
+    ("run", "mechanism", "kind"),
+    [
+        (uncompiled.run_path, RESPONSE, "SN"),
+        pytest.param(run_path, HALF_BIT, "SN", marks=pytest.mark.thorough),
+        pytest.param(run_path, BIT, "TR", marks=pytest.mark.slow),
+    ],
+)
+def test_neither_further_times_nor_running_sums_change_a_bit(run, mechanism, kind):
+    path, n = OnePass(QUANTILE, mechanism, lf.LdpSgd(c=0.3)), 300
+    few = run(path, SEED, range(32), [130, n])
+    many = run(path, SEED, range(32), list(range(1, n + 1)))
+    assert (many.prefix_sums[[129, n - 1]] == few.prefix_sums).all()
+    assert (many.iterates[[129, n - 1]] == few.iterates).all()
+    method = INTERVAL_METHODS[kind]()
+    marked = sorted({*method.marked_times(n, path.algorithm, 1), n})
+    sums = sorted({"self_normalization", *method.running_sums(1)})
+    summed = run(path, SEED, range(32), sorted({130, *marked}), marked, sums)
+    where = np.searchsorted(summed.times, [130, n])
+    assert (summed.prefix_sums[where] == few.prefix_sums).all()
+    assert (summed.iterates[where] == few.iterates).all()
+    S = many.prefix_sums[:, 0]
+    found = summed.running_sums["self_normalization"][:, -1, 0]
+    np.testing.assert_allclose(found, [np.arange(1, n + 1) @ S, (S**2).sum(axis=0)], rtol=1e-9)
 
 
 def test_records_of_a_mixture_have_its_law():
-    """Kolmogorov and Smirnov on 20,000 records; fails with probability 1e-4 if all is well."""
-    problem, path = LAWS["mixture"], PATHS["law-mixture"]
-    x = problem.location + problem.scale * draws.data(path, SEED, 1, 20_000)[:, 0]
+    """Kolmogorov and Smirnov on 5,000 records; fails with probability 1e-4 if all is well."""
+    problem = lf.Quantile(law="mixture", components=MIXTURE[::2], scale=2.0)  # a table takes seconds to make
+    path = OnePass(problem, RESPONSE, SGD)
+    x = problem.location + problem.scale * draws.data(path, SEED, 1, 5000)[:, 0]
     assert stats.kstest(problem.data_law().cdf_values(x), "uniform").pvalue > 1e-4

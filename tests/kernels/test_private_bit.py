@@ -11,15 +11,14 @@ import pytest
 from scipy import stats
 
 import ldpflow as lf
-from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms.randomized_response import THIRD_DERIVATIVES
 from ldpflow.numerics import private_bit
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.simulators.one_pass import OnePass, run_path
 from tests import draws
 from tests.kernels import uncompiled
-from tests.kernels.test_one_pass import SEED, compare
-from tests.oracles import mechanisms, recursion
+from tests.kernels.test_one_pass import LEVELS, SEED, compare
+from tests.oracles import cells, mechanisms, recursion
 
 LAWS = {
     "normal": stats.norm,
@@ -67,29 +66,22 @@ def test_reports_are_the_literal_recursion(run, law, sampling, start):
     compare(record, 1, times, iterates, rtol=1e-9)
 
 
-@pytest.mark.thorough
+LOGISTIC = {"law": "logistic", "scale": 0.5}, stats.logistic(scale=0.5), 0.0
+WEIBULL = {"law": "weibull", "shape": 0.7, "scale": 2.0}, stats.weibull_min(0.7, scale=2.0), 1.0
+
+
 @pytest.mark.parametrize(
-    ("sampling", "kind"),
-    [("private_bit_32", "SN"), pytest.param("private_bit", "TR", marks=pytest.mark.slow)],
+    ("taus", "settings", "law", "start"),
+    [*((taus, *LOGISTIC) for taus in LEVELS.values()), (LEVELS[3], *WEIBULL)],
 )
-def test_neither_further_times_nor_running_sums_change_a_bit(sampling, kind):
-    path = OnePass(lf.Quantile(tau=0.9), lf.RandomizedResponse(sampling=sampling), lf.LdpSgd(c=0.3))
-    n = 2000
-    few = run_path(path, SEED, range(32), [700, n])
-    many = run_path(path, SEED, range(32), list(range(1, n + 1)))
-    assert (many.prefix_sums[[699, n - 1]] == few.prefix_sums).all()
-    assert (many.iterates[[699, n - 1]] == few.iterates).all()
-    method = INTERVAL_METHODS[kind]()
-    marked = sorted({*method.marked_times(n, path.algorithm, 1), n})
-    sums = sorted({"self_normalization", *method.running_sums(1)})
-    summed = run_path(path, SEED, range(32), sorted({700, *marked}), marked, sums)
-    where = np.searchsorted(summed.times, [700, n])
-    assert (summed.prefix_sums[where] == few.prefix_sums).all()
-    assert (summed.iterates[where] == few.iterates).all()
-    steps = np.arange(1, n + 1)
-    S = many.prefix_sums[:, 0]
-    found = summed.running_sums["self_normalization"][:, -1, 0]
-    np.testing.assert_allclose(found, [steps @ S, (S**2).sum(axis=0)], rtol=1e-9)
+def test_reports_on_several_quantiles_are_the_literal_recursion(taus, settings, law, start):
+    problem = lf.Quantiles(taus=taus, **settings)
+    path = OnePass(problem, lf.Cells(epsilon=0.8, sampling="private_bit"), lf.LdpSgd(theta0=start))
+    record = uncompiled.run_path(path, SEED, range(2), [1, 2, 200])
+    uniforms = draws.noise(path, SEED, 1, 200)[:, 0]
+    compare(
+        record, 1, [1, 2, 200], cells.path_of_reports(law.cdf, uniforms, taus, 0.8, 1.0, 0.51, start), 1e-9
+    )
 
 
 def bits(x):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 
 import dp_accounting
 import pytest
@@ -60,9 +58,8 @@ def test_gaussian_reports_are_one_of_a_larger_mu(kind):
 @pytest.mark.parametrize(("budget", "reports", "delta"), [(0.25, 3, 1e-6), (1.0, 2, 1e-3), (3.0, 1, 1e-6)])
 def test_laplace_is_the_oracles(budget, reports, delta):
     """Never below the exact epsilon, and above it by a thousandth at most."""
-    epsilon = (
-        page("laplace", {"epsilon": budget}, reports=reports, delta=delta).guarantees[-1].epsilon_at_delta
-    )
+    own = page("laplace", {"epsilon": budget}, reports=reports, delta=delta)
+    epsilon = own.guarantees[-1].epsilon_at_delta
     shifts = [budget] * reports
     assert laplace_losses.delta(shifts, epsilon) <= delta * (1 + 1e-6)
     assert laplace_losses.delta(shifts, epsilon * (1 - 1e-3)) > delta
@@ -86,17 +83,12 @@ def test_renyi_divergences_of_gaussian_noise_and_of_a_budget_beyond_floating_poi
     assert releases.renyi_of_pure(900.0, (2.0,), 2) == {2.0: 1800.0}
 
 
-def test_nothing_is_promised_by_none():
-    own = page("none", {})
-    assert own.guarantees == ()
-    assert "protects nothing" in own.text()
-
-
 def test_every_bundled_mechanism_has_a_page():
     for kind in MECHANISMS:
         own = page(kind, {}, reports=2, response_rate=0.5, secret_sample=True, shuffled=True, users=10**6)
         text = own.text()
         assert kind in text and "None" not in text and "nan" not in text
+        assert (own.guarantees == ()) == ("protects nothing" in text) == (kind == "none")
         assert max(map(len, text.splitlines())) <= 78
         again = json.loads(json.dumps(own.to_dict(), allow_nan=False))
         assert again["name"] == kind and again["design"]["reports"] == 2
@@ -114,7 +106,7 @@ def literal_delta(epsilon, reports, at):
     return total
 
 
-@pytest.mark.parametrize("at", [0.0, 0.3, 1.7, 2.99, 3.2])
+@pytest.mark.parametrize("at", [0.0, 0.3, 2.99, 3.2])
 def test_composed_delta_is_the_sum_over_outcomes(at):
     for epsilon, reports in ((0.5, 6), (1.0, 3), (0.2, 12)):
         expected = literal_delta(epsilon, reports, at)
@@ -235,14 +227,3 @@ def test_impossible_statements(field, notion, parameters):
     with pytest.raises(InputError) as caught:
         privacy_page("own", {}, PrivacyStatement(notion, **parameters))
     assert caught.value.field == field
-
-
-def test_the_library_is_loaded_where_a_number_needs_it():
-    """It takes a second: setting up a study, or importing an algorithm, must not wait for it."""
-    code = (
-        "import sys; import ldpflow.components.algorithms, ldpflow.practice.privacy.page; "
-        "from ldpflow.numerics import accounting; accounting.clipping_noise_multiplier(1.0, 1e-6, 'gdp'); "
-        "print('dp_accounting' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False"]

@@ -42,25 +42,17 @@ def drawn(n, p, size=DRAWS, stage=0):
     return out
 
 
-def classes(n, p):
-    """Upper ends of about 60 classes of counts, each expected at least 20 times, and their law."""
+def chi_squared(n, p):
+    """Over about 60 classes of counts; those expected fewer than 20 times are counted with the largest."""
     law = stats.binom(n, p)
     ends = np.unique(law.ppf(np.linspace(0.0, 1.0, 60)[1:-1]))
-    cdf = np.concatenate([[0.0], law.cdf(ends), [1.0]])
-    chances = np.diff(cdf)
-    while len(ends) and chances.min() * DRAWS < 20:
-        worst = int(np.argmin(chances))
-        ends = np.delete(ends, min(worst, len(ends) - 1))
-        chances = np.diff(np.concatenate([[0.0], law.cdf(ends), [1.0]]))
-    return ends, chances
-
-
-def chi_squared(n, p):
-    ends, chances = classes(n, p)
+    expected = DRAWS * np.diff([0.0, *law.cdf(ends), 1.0])
     x = drawn(n, p)
     assert (x == np.floor(x)).all() and x.min() >= 0 and x.max() <= n
-    found = np.bincount(np.searchsorted(ends, x), minlength=len(chances))
-    return stats.chisquare(found, chances * DRAWS).pvalue
+    classes = np.where(expected < 20, np.argmax(expected), np.arange(len(expected)))
+    found = np.bincount(classes[np.searchsorted(ends, x)], minlength=len(expected))
+    expected = np.bincount(classes, expected, minlength=len(expected))
+    return stats.chisquare(found[expected > 0], expected[expected > 0]).pvalue
 
 
 def test_binomial_counts_follow_the_exact_law():

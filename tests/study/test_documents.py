@@ -42,32 +42,22 @@ def test_toml_that_is_large_or_deep(text):
     assert time.process_time() - before < 5
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["[" * 50_000, "[" * 200 + "]" * 200, '{"a": ' * 200 + "1" + "}" * 200, "[1" * 10, b"[" * (LARGEST + 1)],
-)
+@pytest.mark.parametrize("text", ["[" * 50_000, '{"a": ' * 200 + "1" + "}" * 200, b"[" * (LARGEST + 1)])
 def test_json_that_is_large_deep_or_broken_is_a_value_error(text):
     with pytest.raises(ValueError):
         parse_json(text)
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Files that no settings can be, by what is wrong with them."""
+def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(tmp_path):
     (tmp_path / "text.toml").write_bytes(b'a = "\xff"')
     os.mkfifo(tmp_path / "pipe.toml")
     with open(tmp_path / "sparse.toml", "wb") as file:
         file.truncate(2**30)
-    (tmp_path / "folder.toml").mkdir()
-    return {
+    files = {
         "UTF-8": tmp_path / "text.toml", "regular file": tmp_path / "pipe.toml",
-        "at most": tmp_path / "sparse.toml",
-        "not a regular": tmp_path / "folder.toml", "is not a regular file": Path("/dev/zero"),
+        "at most": tmp_path / "sparse.toml", "is not a regular file": Path("/dev/zero"),
         "No such file": tmp_path / "none.toml",
     }  # fmt: skip
-
-
-def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(files):
     tracemalloc.start()
     for said, file in files.items():
         with pytest.raises(InputError, match=said) as refused:
@@ -78,16 +68,13 @@ def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(fil
     assert peak < 4 * LARGEST
 
 
-def test_settings_of_an_analysis_are_one_message(files, tmp_path, ldpflow):  # noqa: F811
+def test_settings_of_an_analysis_are_one_message(tmp_path, ldpflow):  # noqa: F811
     (tmp_path / "t.csv").write_text("report\n1\n-1\n")
-    for file in files.values():
-        done = ldpflow("analyse", tmp_path / "t.csv", "--settings", file)
-        assert done.code == 2 and done.err.count("\n") == 1 and "--settings" in done.err
-    (tmp_path / "deep.toml").write_text(DEEP["tables"])
-    assert ldpflow("analyse", tmp_path / "t.csv", "--settings", tmp_path / "deep.toml").code == 2
+    done = ldpflow("analyse", tmp_path / "t.csv", "--settings", tmp_path)
+    assert done.code == 2 and done.err.count("\n") == 1 and "--settings" in done.err
 
 
-@pytest.mark.parametrize("settings", [DEEP["dotted"].encode(), DEEP["lists"].encode(), b"\xff"])
+@pytest.mark.parametrize("settings", [DEEP["dotted"].encode(), b"\xff"])
 def test_settings_in_the_metadata_of_a_transcript(settings, tmp_path, ldpflow):  # noqa: F811
     table = pa.table({"report": [1.0, -1.0]}).replace_schema_metadata({b"ldpflow": settings})
     pq.write_table(table, tmp_path / "t.parquet")
@@ -119,9 +106,9 @@ def restored(swept):
 def test_a_study_cut_anywhere_is_refused(restored):
     """At the end of every line, and one byte before the end."""
     lines = (restored / "study.toml").read_bytes().splitlines(keepends=True)
-    cuts = [b"".join(lines[:count]) for count in range(len(lines))]
-    others = [b"".join(lines)[:-1], b"".join([*lines[:4], *lines[5:]]), b"".join([*lines, b"# more\n"])]
-    for text in [*cuts, *others]:
+    cuts = [lines[:count] for count in range(len(lines))]
+    others = [[*lines[:4], *lines[5:]], [*lines, b"# more\n"]]
+    for text in [b"".join(lines)[:-1], *map(b"".join, [*cuts, *others])]:
         (restored / "study.toml").write_bytes(text)
         with pytest.raises(InputError, match=r"study\.toml"):
             RunStore(restored).read_study()

@@ -15,6 +15,7 @@ from ldpflow.numerics import constants
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
 from tests import studies
+from tests.kernels import uncompiled
 from tests.oracles import monitoring
 
 STUDY = studies.changed(
@@ -32,7 +33,9 @@ def changed(**monitor):
 def run(tmp_path_factory):
     out = tmp_path_factory.mktemp("monitor") / "run"
     study = Study.from_mapping(changed(first_n=300, target_n=500))
-    run_study(study, out, engine="serial")
+    with pytest.MonkeyPatch.context() as patched:
+        uncompiled.use(patched)
+        run_study(study, out, engine="serial")
     return study, RunStore(out)
 
 
@@ -101,28 +104,19 @@ def test_refused(mapping, message):
         Study.from_mapping(mapping)
 
 
-def test_the_joint_region_of_a_vector(tmp_path):
+def test_the_joint_region_of_a_vector(tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     methods = [lf.BatchMeans(), lf.JointRegion(base="BM", quantile=["chi2", "F"], M=8)]
     parts = lf.QuantileRegression(), lf.Laplace(epsilon=8.0), lf.LdpSgd(), methods
-    design = lf.Study(*parts, n=2000, replicates=30, monitor={})
-    run_study(design, tmp_path / "run", engine="serial")
-    store = RunStore(tmp_path / "run")
-    rows = store.replicates.read(damaged="refuse")
-    summary = store.read_summary().to_pylist()
-    for row in summary:
-        same = pc.equal(rows["method"], row["method"])
-        if row["quantile"] is not None:
-            same = pc.and_(same, pc.equal(rows["quantile"], row["quantile"]))
-        own = rows.filter(same).sort_by([("replicate", "ascending"), ("coordinate", "ascending")])
-        held, size = (
-            own[name].to_numpy(zero_copy_only=False).reshape(30, 4)
-            for name in ("joint_covered", "joint_size")
-        )
-        if row["coordinate"] > 0:
+    run = lf.sweep(lf.Study(*parts, n=100, replicates=30), tmp_path / "run", executor="serial")
+    rows = run.rows(method="joint")
+    for row in run.summary().to_pylist():
+        if row["method"] != "joint" or row["coordinate"] > 0:
             assert row["joint_coverage"] is None
-        elif row["method"] == "joint":
-            p, size = held[:, 0].mean(), size[:, 0]
-            found = [row[f"joint_{name}"] for name in ("coverage", "coverage_mcse", "size_mean", "size_mcse")]
-            spread = size.std(ddof=1)
-            assert found == pytest.approx([p, np.sqrt(p * (1 - p) / 30), size.mean(), spread / np.sqrt(30)])
-    assert {row["joint_coverage"] for row in summary if row["method"] == "BM"} == {None}
+            continue
+        alike = [pc.equal(rows[name], row[name]) for name in ("quantile", "coordinate")]
+        own = rows.filter(pc.and_(*alike))
+        p, size = np.mean(own["joint_covered"]), np.array(own["joint_size"])
+        found = [row[f"joint_{name}"] for name in ("coverage", "coverage_mcse", "size_mean", "size_mcse")]
+        errors = np.sqrt(p * (1 - p) / 30), size.std(ddof=1) / np.sqrt(30)
+        assert found == pytest.approx([p, errors[0], size.mean(), errors[1]])

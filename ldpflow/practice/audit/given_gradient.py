@@ -13,48 +13,17 @@ from ldpflow.numerics.streams import LANES
 from ldpflow.settings import Parameters, Setting
 
 
-class Given(Problem):
-    """Problem with known gradients and nothing else.
-
-    ``values``: the gradient's coordinates, or the gradient of every user. ``bits``: the two values of a
-    gradient that is a bit.
-    """
-
-    values: tuple[float, ...]
-    bits: tuple[float, float] | None = None
-
-    def truth(self) -> tuple[float, ...]:
-        return (0.0,) * len(self.values)
-
-    def variates(self) -> tuple[Variate, ...]:
-        return ()
-
-    def kernel_parameters(self) -> Parameters:
-        return {"values": self.values}
-
-    def l1_sensitivity(self) -> float:
-        return math.inf
-
-    def l2_sensitivity(self) -> float:
-        return math.inf
-
-    def gradient_values(self) -> tuple[float, float] | None:
-        return self.bits
-
-    def curvature(self) -> Matrix:
-        return nan_matrix(self.dimension)
-
-    def gradient_covariance(self) -> Matrix:
-        return nan_matrix(self.dimension)
-
-
-class GivenGradient(Given):
+class GivenGradient(Problem):
     """A problem whose gradient is a given vector for every theta.
 
     Parameters
     ----------
+    values : tuple of float
+        Coordinates of the gradient.
     l1, l2 : float
         Sensitivities that are claimed for it.
+    bits : tuple of float, optional
+        The two values of a gradient that is a bit.
     taus : tuple of float, optional
         Levels, where the values are the bits 1{X <= theta_q} of a record.
     original : Problem, optional
@@ -62,8 +31,10 @@ class GivenGradient(Given):
     """
 
     kind: Literal["given_gradient"] = "given_gradient"
-    l1: float | None = None
-    l2: float | None = None
+    values: tuple[float, ...]
+    bits: tuple[float, float] | None = None
+    l1: float = math.inf
+    l2: float = math.inf
     taus: tuple[float, ...] | None = None
     original: Annotated[Problem | None, Field(exclude=True, repr=False), Setting(stored=False)] = None
 
@@ -75,14 +46,32 @@ class GivenGradient(Given):
                 return super().__getattr__(name)
             return getattr(original, name)
 
+    def truth(self) -> tuple[float, ...]:
+        return (0.0,) * len(self.values)
+
+    def variates(self) -> tuple[Variate, ...]:
+        return ()
+
+    def kernel_parameters(self) -> Parameters:
+        return {"values": self.values}
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        return self.bits
+
     def levels(self) -> tuple[float, ...] | None:
         return self.taus
 
     def l1_sensitivity(self) -> float:
-        return math.inf if self.l1 is None else self.l1
+        return self.l1
 
     def l2_sensitivity(self) -> float:
-        return math.inf if self.l2 is None else self.l2
+        return self.l2
+
+    def curvature(self) -> Matrix:
+        return nan_matrix(self.dimension)
+
+    def gradient_covariance(self) -> Matrix:
+        return nan_matrix(self.dimension)
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]

@@ -34,7 +34,6 @@ from ldpflow.errors import InputError
 from ldpflow.numerics.elementary import jit
 from ldpflow.numerics.streams import LANES
 from ldpflow.practice.audit.distinguishing import Audit, Neighbours, claim_of, run_audit
-from ldpflow.practice.audit.given_gradients import GivenGradients
 from ldpflow.settings import Parameters
 from ldpflow.simulators.finite_sum import Records, run_erm
 from ldpflow.simulators.one_pass import OnePass, run_path
@@ -47,6 +46,8 @@ STEPS = 2  # of the audited run, if their number is a setting
 HUGE = 1e9
 NOTHING: Row = (0.0, 0.0)
 MIRRORED: tuple[Row, Row] = ((1.0, HUGE), (1.0, -HUGE))
+PLUS, MINUS = (1.0, -0.5), (1.0, 0.5)  # their gradients at theta = 0 are 1/2 and -1/2
+NO_NOISE = MECHANISMS["none"].model_validate({})
 
 FAR = 400.0
 SLANT = 0.05  # cosine of the angle between the replaced record and the direction of the start
@@ -106,10 +107,23 @@ def audit_data_set(
 
 
 class GivenRegression(LeastSquares):
-    """Least squares in one coordinate on given rows (x, y); constants of its theory are those of N(0, 1)."""
+    """Least squares in one coordinate on given rows (x, y); constants of its theory are those of N(0, 1).
+
+    ``bits``: the two values that a gradient has, if it is a bit.
+    """
 
     kind: Literal["given_regression"] = "given_regression"  # type: ignore[assignment]
     rows: tuple[Row, ...]
+    bits: tuple[float, float] | None = None
+
+    def gradient_values(self) -> tuple[float, float] | None:
+        return self.bits
+
+    def l1_sensitivity(self) -> float:
+        return math.inf if self.bits is None else self.bits[1] - self.bits[0]
+
+    def l2_sensitivity(self) -> float:
+        return self.l1_sensitivity()
 
     def stored_records(self) -> int:
         return len(self.rows)
@@ -125,7 +139,7 @@ def audit_path(
     algorithm: Algorithm, mechanism: Mechanism | None, samples: int, confidence: float, seed: int
 ) -> Audit:
     """Audit a one-pass algorithm, without a mechanism if it has its own noise."""
-    claim = claim_of(algorithm.privacy(mechanism or MECHANISMS["none"].model_validate({})))
+    claim = claim_of(algorithm.privacy(mechanism or NO_NOISE))
     if isinstance(algorithm, DpSsgd):
         neighbours = shuffled_lists(algorithm, seed)
     elif isinstance(algorithm, MinibatchRegression):
@@ -179,13 +193,22 @@ def in_list_order(count: int) -> NDArray[np.uint64]:
 
 
 def regression_paths(
-    algorithm: Algorithm, rows: list[Row], place: int, pair: tuple[Row, Row]
+    algorithm: Algorithm,
+    rows: list[Row],
+    place: int,
+    pair: tuple[Row, Row],
+    mechanism: Mechanism = NO_NOISE,
+    bits: tuple[float, float] | None = None,
 ) -> list[OnePass]:
-    """The paths of an algorithm of private least squares on two lists of (x, y) that differ in one place."""
-    none = MECHANISMS["none"].model_validate({})
-    problems = [GivenRegression(d=1, rows=(*rows[:place], row, *rows[place + 1 :])) for row in pair]
-    filled = algorithm.resolved(problems[0], len(rows))
-    return [OnePass(problem, none, filled, len(rows)) for problem in problems]
+    """The paths of an algorithm on two lists of (x, y) that differ in one place."""
+    problems = [GivenRegression(d=1, rows=(*rows[:place], r, *rows[place + 1 :]), bits=bits) for r in pair]
+    reason = algorithm.unsuitable(problems[0], mechanism) or mechanism.unsuitable(problems[0])
+    if reason is not None:
+        raise InputError("algorithm.kind", algorithm.kind, f"an algorithm for {mechanism.kind}", f"{reason}.")
+    # Under a mechanism only the first step is audited, whatever the number of users.
+    horizon = len(rows) if mechanism is NO_NOISE else None
+    filled = algorithm.resolved(problems[0], horizon)
+    return [OnePass(problem, mechanism, filled, horizon) for problem in problems]
 
 
 def moves(record: PathRecord) -> Floats:
@@ -241,9 +264,10 @@ def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
 
     for n in (2**k for k in range(6, 21)):
         try:
-            paths = regression_paths(algorithm, [NOTHING] * n, 0, MIRRORED)
+            algorithm.resolved(LeastSquares(d=1), n)
         except InputError:
             continue
+        paths = regression_paths(algorithm, [NOTHING] * n, 0, MIRRORED)
         name = f"{n} users, one of them replaced by its mirror image"
         return [lists(name, paths, (1, n - 1, n), released, seed, secret_order=True)]
     raise InputError("algorithm.epsilon", algorithm.epsilon, "one that needs at most 1,048,576 users")
@@ -269,18 +293,10 @@ def gradient_lists(algorithm: Algorithm, mechanism: Mechanism, seed: int) -> lis
     changed: dict[str, Any] = {"theta0": 0.0} | ({"eta": 0.01} if algorithm.step_exponent() == 0.0 else {})
     algorithm = algorithm.model_copy(update=changed)
     size = algorithm.records_per_step()
-    bounded = mechanism.unsuitable(GivenGradients(values=(0.0,))) is not None
-
-    def problem(sign: float) -> GivenGradients:
-        first, rest = (0.5 * sign, 0.5) if bounded else (HUGE * sign, 0.0)
-        bits = (-0.5, 0.5) if bounded else None
-        return GivenGradients(values=(first, *[rest] * (size - 1)), bits=bits)
-
-    problems = (problem(1.0), problem(-1.0))
-    reason = algorithm.unsuitable(problems[0], mechanism) or mechanism.unsuitable(problems[0])
-    if reason is not None:
-        raise InputError("algorithm.kind", algorithm.kind, f"an algorithm for {mechanism.kind}", f"{reason}.")
-    paths = [OnePass(each, mechanism, algorithm.resolved(each, None)) for each in problems]
+    rows, pair, bits = [NOTHING] * size, MIRRORED, None
+    if mechanism.unsuitable(GivenRegression(d=1, rows=(NOTHING,))) is not None:
+        rows, pair, bits = [PLUS] * size, (PLUS, MINUS), (-0.5, 0.5)
+    paths = regression_paths(algorithm, rows, 0, pair, mechanism, bits)
     name = f"the first {'batch' if size > 1 else 'report'}"
     released: Released = estimates
     perturbations = range(1)
