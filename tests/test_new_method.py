@@ -1,7 +1,5 @@
 """A new interval method is one class: nothing else knows its columns, and nothing lists it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar
 

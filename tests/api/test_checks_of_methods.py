@@ -1,7 +1,5 @@
 """``check-plugin`` passes every sound method, and rows of one that reads the truth are refused."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs that a stranger made: no command and no method of Run executes what the reader did not name."""
 
-from __future__ import annotations
-
 import inspect
 import shutil
 import socketserver

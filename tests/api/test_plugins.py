@@ -1,7 +1,5 @@
 """Components from outside: files, packages, entry points, notebooks; on Ray, grown, edited, refused."""
 
-from __future__ import annotations
-
 import linecache
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The Python interface, as a user types it."""
 
-from __future__ import annotations
-
 import ast
 import copy
 import inspect

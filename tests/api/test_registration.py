@@ -1,7 +1,5 @@
 """A class of one's own when it is registered: kind, names of columns, kernel functions."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

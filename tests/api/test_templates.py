@@ -1,7 +1,5 @@
 """What ``ldpflow new`` writes works as it is, and ``ldpflow check-plugin`` finds what is wrong."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Nothing is computed from step sizes that an algorithm does not declare, or declares wrongly."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

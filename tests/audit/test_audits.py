@@ -3,8 +3,6 @@
 Confidence .999: a sound and tight mechanism fails one audit in a thousand; seeds are fixed.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import Literal

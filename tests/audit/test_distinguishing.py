@@ -1,7 +1,5 @@
 """Lower bounds by distinguishing tests: limits against scipy, and power on known mechanisms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A broken mechanism: the noise that clipping calls for, without the clipping."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian

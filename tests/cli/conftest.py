@@ -1,7 +1,5 @@
 """Summaries to show, and a way to run a command line as a user does."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pyarrow as pa

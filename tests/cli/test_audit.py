@@ -1,7 +1,5 @@
 """``ldpflow audit``: table, JSON, CSV, exit codes."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

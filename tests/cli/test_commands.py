@@ -1,7 +1,5 @@
 """Every command: what it prints, what it calls, and its exit code."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

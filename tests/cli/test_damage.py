@@ -1,7 +1,5 @@
 """Every command that reads rows or a summary names what is damaged, forged or missing."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,7 +1,5 @@
 """The help of every command: whole at 80 columns, each option explained."""
 
-from __future__ import annotations
-
 import pytest
 import typer.main
 from typer.testing import CliRunner

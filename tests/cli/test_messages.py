@@ -1,7 +1,5 @@
 """What was a traceback, or obeyed by a terminal, is one message."""
 
-from __future__ import annotations
-
 import io
 import os
 import resource

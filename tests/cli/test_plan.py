@@ -1,7 +1,5 @@
 """``ldpflow plan`` as a practitioner types it, and what it claims: nothing that a simulation refutes."""
 
-from __future__ import annotations
-
 import math
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """``ldpflow privacy``: text, JSON, and what is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The live display: what it says, at any size of window, and lines where there is no terminal."""
 
-from __future__ import annotations
-
 import io
 import os
 import sys

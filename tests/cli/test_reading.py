@@ -1,7 +1,5 @@
 """explain, compare, plan, the best rows and the targets of sweep, as a user types them."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``ldpflow replay`` and ``check --recompute`` of runs that need a plug-in, and how paths are named."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ctrl-C once and twice, limits, two sweeps at once, a dead one's lock, and a run that grows."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Tables on a terminal: settings are whole at every width, and columns say something."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The cluster files that people copy, by Ray's own schema and options, and by KubeRay's fields."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """cluster.yaml in the hands of Ray's launcher, with moto in the part of EC2 and IAM."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -4,8 +4,6 @@ One node is killed while batches run on it, one loses its network for half a min
 joins late. Needs root: a machine's cable is pulled in a network namespace.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

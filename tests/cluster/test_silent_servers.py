@@ -1,7 +1,5 @@
 """Servers in the place of a cluster's head that say nothing, too much, or something else: one message."""
 
-from __future__ import annotations
-
 import socket
 import socketserver
 import threading

@@ -1,7 +1,5 @@
 """The batch script, with this machine in the part of every node and a stand-in for Slurm's commands."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

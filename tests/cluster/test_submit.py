@@ -1,7 +1,5 @@
 """A study as a job: over HTTP, with a token, to a cluster that ``ray start`` made."""
 
-from __future__ import annotations
-
 import re
 import sys
 import time

@@ -1,7 +1,5 @@
 """A study cut into batches, everything once and smaller at the end; its predicted time."""
 
-from __future__ import annotations
-
 from itertools import chain
 
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Rows that were edited and saved again, runs whose data file is gone, and settings that name any file."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 from pathlib import Path

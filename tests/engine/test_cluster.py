@@ -1,7 +1,5 @@
 """The Ray executor: where it connects, how much it sends out, an aggregator that dies."""
 
-from __future__ import annotations
-
 from functools import partial
 from unittest import mock
 

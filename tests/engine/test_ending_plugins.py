@@ -1,7 +1,5 @@
 """Plug-ins that end the process or cannot travel: a failed batch, or one message."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Literal

@@ -1,7 +1,5 @@
 """Sweeps that stop when they are precise enough: the rule, its bias, and what it does not depend on."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Intervals whose rows are made of several replicates, from the study to the stored rows."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The contract on randomness: the same rows, bit for bit, however they come to be computed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

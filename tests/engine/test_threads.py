@@ -1,7 +1,5 @@
 """Threads take turns in Python and are no daemons; the engine that is chosen by expected time."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Parts of trajectories: the same bits through Ray, after a stop, after damage; nothing is lost."""
 
-from __future__ import annotations
-
 import shutil
 import warnings
 from pathlib import Path

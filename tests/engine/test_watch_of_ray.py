@@ -1,7 +1,5 @@
 """A sweep notices that the Ray that it uses has lost a process, without asking Ray."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Sweeps in forks of a process that has loaded everything, each killed at a chosen line."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

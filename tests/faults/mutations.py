@@ -1,7 +1,5 @@
 """Mutated files of a run: every command prints and writes what it did before, or its exit code says so."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Faults of the disk. A trial is a call with a folder."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import warnings

@@ -4,8 +4,6 @@ python -m tests.faults.ray_scripts driver FOLDER KILLS SEED
 python -m tests.faults.ray_scripts nodes|lost|early|joined|shm FOLDER TRIALS
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -8,8 +8,6 @@ After each step the run holds the rows of the model, bit for bit, or a damage is
 explores at random for that long and prints the number of examples and steps.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A small study to break, its rows as an undisturbed serial run gives them, and the comparison."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import cache, partial

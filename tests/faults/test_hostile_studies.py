@@ -1,7 +1,5 @@
 """Studies as a stranger may write them: an exit code, soon, in bounded memory, and no code is run."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

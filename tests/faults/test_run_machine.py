@@ -1,7 +1,5 @@
 """The state machine over a run, on disk and on an object store: fixed examples; run_machine explores."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import Phase, settings
 

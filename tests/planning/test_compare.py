@@ -1,7 +1,5 @@
 """Comparison of protocols: known figures, cautions, refusals, and predictions against other replicates."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace

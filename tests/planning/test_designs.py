@@ -1,7 +1,5 @@
 """Designs of a pilot: their numbers against other code, and the study file that later commands read."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import replace

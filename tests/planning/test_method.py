@@ -1,7 +1,5 @@
 """Recommended method of a path: rows and advice, and the predicted bias of its root against simulation."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Steps and start from a pilot or from bounds; what a resampled pilot says about its own law."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Plans of studies, of pilots and of public bounds: what is refused, what is said, what a goal takes."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

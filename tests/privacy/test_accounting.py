@@ -3,8 +3,6 @@
 Node counts, weights and costs of trees: Tran and Cutkosky (2022).
 """
 
-from __future__ import annotations
-
 import math
 import random
 

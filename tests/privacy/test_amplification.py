@@ -5,8 +5,6 @@ PoissonSampledDpEvent), and has no event for a shuffler. Reports of randomised r
 a secret order are therefore given to its privacy loss distributions as tables of probabilities.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Privacy pages: every bundled mechanism against dp_accounting or an oracle, words, impossible designs."""
 
-from __future__ import annotations
-
 import json
 import math
 

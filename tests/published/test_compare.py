@@ -1,7 +1,5 @@
 """The comparison with published tables: z and Holm by hand, and the family error rate."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A trace: one path, every n, bit for bit the rows of sweeps at these n."""
 
-from __future__ import annotations
-
 import pytest
 
 from ldpflow.errors import InputError

@@ -1,7 +1,5 @@
 """The arena's rule: which methods hold their level, and which is recommended."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 

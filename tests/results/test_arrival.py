@@ -1,7 +1,5 @@
 """Explaining a run whose paths do not arrive: predicted start and step bias beside the measured bias."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import replace

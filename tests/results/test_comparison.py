@@ -1,7 +1,5 @@
 """What can be compared with what in a run; contrasts by hand, by McNemar and against repeated studies."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from types import SimpleNamespace

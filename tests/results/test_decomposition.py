@@ -1,7 +1,5 @@
 """Coverage as a sum: terms add up, each has its closed form, and the largest is named."""
 
-from __future__ import annotations
-
 import math
 import re
 from decimal import Decimal

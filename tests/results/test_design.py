@@ -1,7 +1,5 @@
 """The design that the rows of a run are of, whatever commands made them, and the study that gives them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Performance measures against closed forms, literal formulas and the jackknife."""
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

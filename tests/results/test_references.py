@@ -1,7 +1,5 @@
 """References and the methods paragraph: complete for what is bundled, true to the run."""
 
-from __future__ import annotations
-
 import re
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Cells read a few at a time are those that the whole table gives, and so is their summary."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from pathlib import Path

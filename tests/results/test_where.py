@@ -1,7 +1,5 @@
 """Conditions on rows: what they keep, and what is refused."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Reading a run whose plug-in is not loaded: explanations, and which rows are of the same users."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A batch from seed to rows: diverged replicates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

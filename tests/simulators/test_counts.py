@@ -1,7 +1,5 @@
 """Protocols as a family of simulators: rows, statuses, keys, same bits, and what is refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

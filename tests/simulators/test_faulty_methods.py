@@ -1,7 +1,5 @@
 """What a method may return: a wrong shape, an undeclared diagnostic or swapped limits end the batch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar, Literal
 

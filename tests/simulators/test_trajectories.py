@@ -1,7 +1,5 @@
 """Trajectories: from study to file and summary, against the exact moments of the quadratic (A6, A7)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

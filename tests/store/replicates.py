@@ -1,7 +1,5 @@
 """Rows to store: values that depend on (path, replicate, cell, coordinate) only."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Coalescing batches into parts."""
 
-from __future__ import annotations
-
 import errno
 import itertools
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Damaged parts and summaries are noticed, count as missing and can be set aside."""
 
-from __future__ import annotations
-
 import random
 from functools import partial
 from pathlib import Path

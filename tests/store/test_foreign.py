@@ -1,7 +1,5 @@
 """Files that are not ours stay where they are, and secrets stay out of everything that is written."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """One sweep at a time."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """Parts are written, named, read and merged; ids of cells, ranges of replicates and sessions of a run."""
 
-from __future__ import annotations
-
 import errno
 import json
 import math

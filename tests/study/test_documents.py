@@ -1,7 +1,5 @@
 """One reader of TOML and JSON: size, depth, kind of file and encoding are refused at once, in one message."""
 
-from __future__ import annotations
-
 import os
 import time
 import tracemalloc

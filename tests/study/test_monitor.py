@@ -1,7 +1,5 @@
 """The table [monitor] of a study, from the file to the summary's columns."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow.compute as pc
 import pytest

@@ -1,7 +1,5 @@
 """Studies: reading, expanding, writing, flags; what a study asks for and does not get is named."""
 
-from __future__ import annotations
-
 import math
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Studies that must be refused, and nothing but a refusal whatever is typed."""
 
-from __future__ import annotations
-
 import math
 import time
 from pathlib import Path

@@ -3,8 +3,6 @@
 A study in multiples of a unit has the paths of one in the unit of the data.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from unittest import mock
 

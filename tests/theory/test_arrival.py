@@ -1,7 +1,5 @@
 """The predictor of arrival against its literal form, its invariances and facts found by simulation."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Bounds are those of the predictor's own study plus four standard errors of what 
 each comparison fails with probability below 1e-4 if all is well.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The bounds under Gaussian LDP against golden values and literal forms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

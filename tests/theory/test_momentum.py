@@ -1,7 +1,5 @@
 """Analytic noise, schedules and bounds of the momentum family (Tran and Cutkosky, 2022)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

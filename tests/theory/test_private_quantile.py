@@ -1,7 +1,5 @@
 """The bound of private quantiles by linear programmes, what moves the estimated level, and the page on it."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path

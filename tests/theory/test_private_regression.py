@@ -1,7 +1,5 @@
 """Mean risks of private least squares: closed forms against literal ones, and simulation against both."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
