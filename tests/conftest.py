@@ -13,20 +13,27 @@ SYSTEM = {"ray_session", "cluster", "proxy", "page"}
 """Fixtures that start Ray, a cluster, a store's server or a browser."""
 
 
+EARLY = ("faults/test_run_machine", "planning")
+"""The longest file, and tests whose kernels many others need: what is long must not run alone at the end."""
+
+LATE = ("golden", "random", "store", "study", "test_")
+"""By the time of golden results other tests have compiled many of their kernels; after them come short files."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark tests whose fixtures start servers, and move golden results to the end.
-
-    By then other tests have compiled many of their kernels: in two processes at once, one would wait for the
-    kernels that the other compiles.
-    """
+    """Mark tests whose fixtures start servers, and order the files for two processes."""
     for item in items:
         if SYSTEM & set(getattr(item, "fixturenames", ())):
             item.add_marker("system")
 
     def place(item):
-        parts = item.path.relative_to(HERE).parts
-        return (len(parts) == 1, parts[0] == "golden") if HERE in item.path.parents else (False, False)
+        if HERE not in item.path.parents:
+            return 0
+        path = item.path.relative_to(HERE).as_posix()
+        early = [index - len(EARLY) for index, start in enumerate(EARLY) if path.startswith(start)]
+        late = [index + 1 for index, start in enumerate(LATE) if path.startswith(start)]
+        return (*early, *late, 0)[0]
 
     items.sort(key=place)
 

@@ -192,6 +192,6 @@ def test_a_condition_that_nothing_meets_is_refused_with_what_there_is(run, name)
 def test_settings_that_no_row_has_are_refused_with_what_there_is(run):
     refused(lambda: run.rows(n=7), "n", "7", "n has 100")
     refused(lambda: run.rows(epsilonn=1.0), "epsilonn")
-    refused(lambda: run.summary("7 > n"), "where", "n has 100")
+    refused(lambda: run.summary("n < 7"), "where", "n has 100")
     refused(lambda: run.summary(columns=["length"]), "columns", "Did you mean 'length_mean'?")
     assert run.rows(n=100.0).num_rows == 4
