@@ -17,7 +17,7 @@ EARLY = ("faults/test_run_machine", "planning")
 """The longest file, and tests whose kernels many others need: what is long must not run alone at the end."""
 
 LATE = ("golden", "random", "store", "study", "test_")
-"""By the time of golden results other tests have compiled many of their kernels; after them come short files."""
+"""Golden results use kernels that others have compiled by then; short files come last."""
 
 
 @pytest.hookimpl(tryfirst=True)
