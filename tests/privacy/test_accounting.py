@@ -52,6 +52,7 @@ def test_table(mu):
 
 def test_the_bridge_is_valid_and_tight():
     """min over t of f_eps(t) - G_mu(t) is 0, where f_eps is randomised response's own trade-off."""
+    assert accounting.mu_of_pure(1.0) == pytest.approx(1.23204, abs=1e-5)
     for epsilon in (0.3, 1.0, 4.0):
         mu = accounting.mu_of_pure(epsilon)
         t = np.linspace(1e-6, 1 - 1e-6, 20_001)

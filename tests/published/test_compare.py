@@ -101,15 +101,17 @@ def test_missing_cells_are_named() -> None:
     # Nearest of several: the one with the fewest other settings is the one to tell about.
     rows.append({**rows[0], "gamma": 0.6, "epsilon": 2.0})
     rows[-2]["coefficients"] = "[0.0, 0.0, 1.0]"
+    rows[1]["law"] = "laplace"
     result = compared(rows)
     by_cell = {(m.table, m.tau, m.coordinate, m.method, m.n): m for m in result.missing}
-    assert len(by_cell) == 14 + 4 + 1 and len(result.rows) == 2 * (42 - 19)
+    assert len(by_cell) == 14 + 4 + 2 and len(result.rows) == 2 * (42 - 20)
     absent = by_cell[(2, 0.5, 3, "BM", 10**8)]
     assert (absent.kind, absent.reason) == ("absent", "not in the run")
     other = by_cell[(1, 0.5, 0, "BB", 10**6)]
     assert other.kind == "other settings"
     assert other.reason == "in the run only with beta = 0.65 (published: 0.75)"
     assert "coefficients = [0.0, 0.0, 1.0] (" in by_cell[(2, 0.5, 3, "BM", 10**7)].reason
+    assert any("law = laplace (published: normal)" in m.reason for m in result.missing)
     assert result.passed
 
 
