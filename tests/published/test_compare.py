@@ -101,7 +101,7 @@ def test_missing_cells_are_named() -> None:
     # Nearest of several: the one with the fewest other settings is the one to tell about.
     rows.append({**rows[0], "gamma": 0.6, "epsilon": 2.0})
     rows[-2]["coefficients"] = "[0.0, 0.0, 1.0]"
-    rows[1]["law"] = "laplace"
+    rows[2]["law"] = "laplace"
     result = compared(rows)
     by_cell = {(m.table, m.tau, m.coordinate, m.method, m.n): m for m in result.missing}
     assert len(by_cell) == 14 + 4 + 2 and len(result.rows) == 2 * (42 - 20)
