@@ -53,6 +53,12 @@ def test_python_takes_turns_and_kernels_do_not():
     assert max(most) == 1 and len(most) == 6 and not kernels.broken
 
 
+def test_a_kernel_that_fails_leaves_the_turn_as_it_was():
+    with turn(), pytest.raises(ZeroDivisionError):
+        run_kernel(lambda: 1 / 0)
+    assert not TURN.locked()
+
+
 def test_other_threads_have_their_turn_while_losses_of_trajectories_are_computed(monkeypatch):
     held = []
 

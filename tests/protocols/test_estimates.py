@@ -56,6 +56,13 @@ def test_no_report_gives_no_estimate():
     assert np.isnan([*found.estimate, *found.lower[0], *found.upper[0]]).all()
 
 
+@pytest.mark.parametrize("kind", ["grr", "rounds"])
+def test_a_guarantee_is_for_all_answers_and_the_bound_for_one(kind):
+    several, one = (PROTOCOLS[kind](range=(0.0, 1.0), epsilon=2.0, answers=count) for count in (4, 1))
+    assert several.budget().epsilon == 0.5
+    assert several.bit_variance(0.5) == one.bit_variance(0.5)
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
