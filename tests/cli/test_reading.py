@@ -135,6 +135,16 @@ def test_the_best_rows(ldpflow, run_directory, monkeypatch):
     assert "power" in shown and "1 ± 0" in shown
 
 
+def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
+    sweep = ("sweep", "quickstart", "--n", "2000", "--epsilon", "2", "--epsilon", "4", "--replicates", "300",
+             "--c", "1000", "--c", "2", "--method", "BB", "--method", "oracle", "--beta", "0.7",
+             "--beta", "0.98", "--B", "50", "--engine", "serial", "--quiet", "--out", tmp_path)  # fmt: skip
+    assert ldpflow(*sweep).code == 0
+    rows = json.loads(ldpflow("summary", tmp_path, "--best", "--format", "json").out)
+    found = [(row["epsilon"], row["c"], row["beta"], row["method"], row["candidates"]) for row in rows]
+    assert found == [(2.0, 2.0, 0.7, "BB", 4), (4.0, 2.0, 0.7, "BB", 4)]
+
+
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     """After the settings that differ, with the lines of the whole table."""
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'").out

@@ -129,6 +129,7 @@ def test_bias_of_the_reported_coverage_is_below_a_tenth_of_a_point(p):
     ("flag", "settings"),
     [
         ("target_mcse", {"target_mcse": float("nan")}),
+        ("target_length", {"target_length": -1.0}),
         ("min_replicates", {"target_mcse": 0.01, "min_replicates": 100}),
         ("max_replicates", {"target_mcse": 0.01, "max_replicates": 100}),
     ],

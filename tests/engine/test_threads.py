@@ -131,9 +131,10 @@ def test_a_small_study_starts_no_ray_and_a_large_one_does(tmp_path, monkeypatch)
     assert [text.partition(":")[0] for text in said[:2]] == ["engine threads", "engine ray"]
 
 
-def test_an_address_is_for_ray():
-    with pytest.raises(InputError, match="nothing where `engine` is serial"):
-        SweepOptions(engine="serial", address="auto")
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_an_address_is_for_ray(engine):
+    with pytest.raises(InputError, match="address"):
+        SweepOptions(engine=engine, address="auto")
 
 
 def test_many_threads_need_addresses(tmp_path, monkeypatch):

@@ -218,6 +218,8 @@ def test_the_main_cause_in_words():
     error, width = rng.normal(size=2000), 2 * stats.norm.ppf(0.95)
     short = decompose(cell(error, 0.7 * width), 0.9)
     assert re.fullmatch(r"(29|30|31)% too short", short.main_words()) and short.cause_class() == "too short"
+    long = decompose(cell(error, 4.0), 0.9)
+    assert long.main_words().endswith("too long") and long.cause_class() == "too long"
     biased = decompose(cell(error + 1.0, width), 0.9)
     size = f"{biased.diagnosis['standardised_bias'].effect:+.2f}"
     assert biased.main_words("steps") == f"bias of {size} SE from the steps"

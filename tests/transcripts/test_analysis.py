@@ -282,6 +282,8 @@ def test_two_quantiles(two):
     paragraph = found.methods_paragraph()
     assert "the quantiles at levels 0.3, 0.6" in paragraph and "cells with epsilon = 2" in paragraph
     assert any(line.startswith("0.6-quantile: report TR") for line in str(found).splitlines())
+    *others, last_verdict = found.verdicts
+    assert replace(found, verdicts=[*others, replace(last_verdict, flags=("undefined",))]).exit_code() == 1
     known = replace(found, verdicts=[replace(each, arrival="arrived") for each in found.verdicts])
     assert re.search(r"relaxation times of the 0.6-quantile \(arrived", known.methods_paragraph())
 
