@@ -25,7 +25,7 @@ CAUTIOUS = 0.05
 """Share of replicates above which a warning is given."""
 
 WIDE = 24
-"""Length from which a text distinguishes rows only if no other setting does."""
+"""Settings with longer texts are tried last to distinguish rows."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -161,7 +161,7 @@ def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
 
 
 def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
-    """Index columns by name. The first of several equal names wins; their types must agree."""
+    """Index columns by name. The first of several equal names wins; types and ``identifies`` must agree."""
     found: dict[str, Column] = {}
     for column in columns:
         known = found.setdefault(column.name, column)
@@ -237,10 +237,10 @@ def with_error(value: float | None, error: float | None) -> str:
 def distinguishing_columns(
     names: Sequence[str], rows: Sequence[Mapping[str, Any]], implied: bool = False
 ) -> list[str]:
-    """Smallest set of columns that distinguishes the rows; earlier columns are preferred.
+    """Columns that distinguish the rows, chosen in order: each splits rows that those before it do not.
 
     Settings with one value that some rows lack (B, in a table of BB and BM) and long texts (coefficients)
-    are tried last. ``implied``: include varying columns that follow from the set.
+    are tried last. ``implied``: include other varying columns, except those tried last.
     """
     columns = {name: [row.get(name) for row in rows] for name in names}
     texts = {name: list(map(repr, values)) for name, values in columns.items()}

@@ -123,7 +123,7 @@ def verify_checksum(text: str, place: str) -> str:
         hint = "It was cut or edited, or a version before 0.3 made the run, which this one does not read."
         raise InputError("run", place, "a study.toml with its checksum, as a sweep writes it", hint)
     if found != f"{hashlib.sha256(body.encode()).hexdigest()}\n":
-        hint = "It was edited or damaged. The sweep with its study file writes it again."
+        hint = "It was edited or damaged. `ldpflow sweep` with the study file writes it again."
         raise InputError("run", place, "a study.toml as a sweep wrote it", hint)
     return text
 

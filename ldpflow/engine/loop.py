@@ -1,4 +1,4 @@
-"""The loop behind every executor, threads, and what ends a sweep early.
+"""Loop of every executor, the executor of threads, and reasons to end a sweep early.
 
 A bounded number of batches is in flight until none is left, a limit of time or memory has passed, Ctrl-C came
 or the interpreter ends.
@@ -49,7 +49,7 @@ def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> 
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
         raise InputError(
-            "max_memory", max_bytes, "nothing on a system without /proc (macOS)", "Limit the time, max_time."
+            "max_memory", max_bytes, "a system with /proc (macOS has none)", "Limit the time, max_time."
         )
     start, last = time.monotonic(), -CHECK_SECONDS
 
@@ -85,7 +85,7 @@ def memory_in_use() -> int:
 
 
 def process_state(process: int) -> tuple[str, str, int]:
-    """Name, state (Z: dead, its parent has not asked yet; X: gone) and parent of a process."""
+    """Name, state (Z: ended, but not yet reaped; X: gone) and parent of a process."""
     try:
         # The name, in brackets, may hold anything.
         head, _, rest = (PROCESSES / str(process) / "stat").read_text(errors="replace").rpartition(")")
@@ -99,8 +99,8 @@ def process_state(process: int) -> tuple[str, str, int]:
 def interpreter_open() -> Iterator[Callable[[], str | None]]:
     """Keep the interpreter from ending while a daemon thread sweeps; yields its reason to stop.
 
-    A daemon thread inside of compiled code would abort the process as Python ends. Python waits for other
-    threads, so one of these waits for the sweep.
+    A daemon thread inside of compiled code would abort the process as Python ends. Python waits for
+    threads that are no daemons, so one of them waits for the sweep.
     """
     if not threading.current_thread().daemon:
         yield lambda: None
@@ -121,12 +121,12 @@ def interpreter_open() -> Iterator[Callable[[], str | None]]:
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], str | None]]:
-    """Make the first SIGINT, SIGTERM or SIGHUP a reason to stop, which is yielded; the second ends all."""
+    """Yield the reason to stop that a first SIGINT, SIGTERM or SIGHUP gives; a second ends the process."""
     reason: str | None = None
 
     def received(number: int, frame: FrameType | None) -> None:
         nonlocal reason
-        # Written to the descriptor: a buffer may be locked by what this interrupts.
+        # Written to the descriptor: a buffer may be locked by the interrupted code.
         if reason is not None:
             if sys.stderr.isatty():
                 os.write(2, b"\x1b[?25h")  # the progress bar hides the cursor
@@ -147,10 +147,10 @@ def interrupts() -> Iterator[Callable[[], str | None]]:
 
 
 Stop = Callable[[], str | None]
-"""Asked for a reason to stop."""
+"""Function that returns a reason to stop, or None."""
 
 Phase = Callable[[str], None]
-"""Called with what a sweep waits for, in a few words; with "" once batches come back."""
+"""Called with what a sweep waits for, in a few words; with "" if batches can run."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class RunResult:
     Parameters
     ----------
     finished_replicates : int
-        Least number over the study's cells.
+        Smallest number over the cells of the study.
     failures : int
         Rows whose status is not ``ok``.
     failed_share : float
@@ -188,7 +188,7 @@ class RunResult:
     failed_batches : list of str
         Batches that raised, each with its cause and the command that computes it again.
     done_replicates, wanted_replicates : int
-        Over all paths; 0 are wanted where a target decides.
+        Over all paths. ``wanted_replicates`` is 0 if a target decides.
     batches : int
         Computed in this session.
     """
@@ -216,7 +216,7 @@ class Outcome:
 
 
 def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
-    """Give rows to an aggregator and write trajectories; returns what has been published by now."""
+    """Give rows to an aggregator and write trajectories; returns what is published by now."""
     key, meta = batch.simulator.key, part_meta(batch.seed, batch.simulator, batch.cells)
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
@@ -240,7 +240,7 @@ def run_batch(batch: Batch) -> BatchResult:
 
 
 def error_text(error: BaseException) -> str:
-    """Message of an error, of a foreign one with its class and place."""
+    """Message of an error, with its class and place unless it is an LdpflowError."""
     if isinstance(error, LdpflowError):
         return str(error)
     return f"{type(error).__name__}: {error}{place_of_error(error)}"
@@ -268,7 +268,7 @@ def dropped_batches() -> bool:
 
 
 def ends_sweep(error: BaseException) -> bool:
-    """Whether no batch can be kept after an error of the store."""
+    """Whether an error of the store means that no batch can be stored."""
     return isinstance(error, StorageError) or (isinstance(error, InputError) and error.field == "out")
 
 
@@ -281,20 +281,20 @@ class ThreadExecutor:
     Attributes
     ----------
     cores : int
-        Cores that batches are cut for.
+        Number of cores for which work is cut into batches.
     capacity : int
-        Batches that may be in flight; asked before every one, since nodes of a cluster come and go.
+        Batches that may be in flight; read before every batch, since nodes of a cluster come and go.
     """
 
     def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
         self.aggregator = aggregator
         self.cores = cores
-        # With several threads, one batch waits: a thread does not wait for rows to be stored.
+        # With several threads one more batch waits, so that no thread waits until rows are stored.
         self.capacity = cores + (cores > 1)
         self.dropped = threading.Event()
         self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | LdpflowError]] = queue.SimpleQueue()
-        # No daemons, in a daemon thread too: one that ends inside of compiled code takes the process down.
+        # No daemons, even if the caller is one: one that ends in compiled code takes the process down.
         self.threads = [
             threading.Thread(target=self.work, name=THREAD_NAME, daemon=False) for _ in range(cores)
         ]
@@ -360,7 +360,7 @@ class Tally:
     steps: int = 0
     batch_seconds: float = 0.0
     failed: list[Outcome] = field(default_factory=list)
-    stopped: str | None = None  # why, if it was
+    stopped: str | None = None  # reason, if the session was stopped
     lost: str | None = None  # what has died, if the executor has
     # CPU seconds in kernels, and steps, by path key.
     by_path: dict[str, tuple[float, int]] = field(default_factory=dict)

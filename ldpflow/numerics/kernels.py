@@ -1,9 +1,10 @@
 """Compiled kernels, in a cache folder on the node's own disk that only this user may write to.
 
 A kernel is compiled from a readable module in that folder. It holds every function of the kernel as it was
-rewritten for the case, and is named by the SHA-256 of its text. The text also names what the functions
-import, with a digest of it. So a name stands for one kernel: Numba's cache, which keeps the machine code in
-``__pycache__`` next to the module, never meets other code there.
+rewritten for the case, and names what the functions import, with a digest of it. The module is named by the
+SHA-256 of its text, the versions of Python and Numba, and its classes of named tuples. So a name stands for
+one kernel: Numba's cache, which keeps the machine code in ``__pycache__`` next to the module, never finds
+code of another kernel there.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def kernel_function(component: type, name: str) -> Any:
 
 
 def part_of(component: object, name: str, required: bool = True) -> Any:
-    """Kernel function of a component, see :func:`kernel_function`. An error if it is required and missing."""
+    """Kernel function of a component, see :func:`kernel_function`. Refused if it is required and missing."""
     kind = type(component)
     function = kernel_function(kind, name)
     if function is None and required:
@@ -97,10 +98,10 @@ def check_parameters(function: Any, name: str) -> None:
     by_name = [w for w in wanted if w in BY_NAME]
     if len(given) == len(wanted) and all(given[wanted.index(w)] == w for w in by_name):
         return
-    hint = f"{' and '.join(f'`{w}`' for w in by_name)} by this name." if by_name else ""
+    hint = f"Do not rename {' and '.join(f'`{w}`' for w in by_name)}." if by_name else ""
     raise InputError(
         f"{Path(function.__code__.co_filename).name}: {name}", f"({', '.join(found)})",
-        f"the parameters ({', '.join(('kernel', *wanted))}), kernel where it is used", hint,
+        f"the parameters ({', '.join(('kernel', *wanted))}); kernel may be left out", hint,
     )  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def cache_folder() -> Path:
 
 
 def check_private(folder: Path, above: bool = False) -> None:
-    """Refuse a folder that others may change. ``above`` the cache, root's and sticky ones are allowed.
+    """Refuse a folder that others may change. ``above``: one above the cache may be root's or sticky.
 
     Raises
     ------
@@ -192,7 +193,7 @@ HEAD = """# Kernel made by ldpflow from the functions named below, for one case.
 # Deleting it costs compiling it again.
 """
 # numpy's error model: no check for division by zero, which would stop vectorisation. Functions that only
-# compiled code calls get no entries for Python and C, which take their time to compile.
+# compiled code calls get no entries for Python and C, which take time to compile.
 INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "nogil": True, "cache": True}
 
@@ -313,7 +314,7 @@ def module_of(entry: Specialised, classes: tuple[Any, ...] = ()) -> tuple[str, M
 
     made = ModuleText(entry)
     lines = [f"{sys.version} {numba.__version__}"]
-    # Numba's cache pickles them by module and name, and its code takes their fields by place.
+    # Numba's cache pickles classes by module and name, and machine code reads their fields by place.
     lines += [f"{one.__module__} {one.__qualname__} {one._fields}" for one in classes]
     return hashlib.sha256("\n".join([*lines, made.text]).encode()).hexdigest()[:40], made
 

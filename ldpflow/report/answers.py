@@ -25,7 +25,7 @@ MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 COVERAGE = "coverage_failures_as_misses"
 MOST_NAMED = 4
-"""Most groups of methods of which a sentence says where they hold or fail, unless a method does both."""
+"""Groups of methods whose places a sentence gives; failing methods that hold elsewhere come on top."""
 
 CAUSES = {
     "failed": "missing intervals",
@@ -62,9 +62,9 @@ def findings(results: Results) -> Findings:
     praised: set[str] = set()
 
     def clauses(state: str) -> list[str]:
-        """Clauses on the methods that are in a state in most cells. Methods with equal words share one.
+        """Clauses on the methods that are in a state, most cells first. Methods with equal words share one.
 
-        Every method that fails is named, and with the place if it is praised elsewhere.
+        Every method that fails is named, with the place if a clause says that it holds elsewhere.
         """
         found: dict[str, dict[str, list[Row]]] = {}
         members = {name: [row for row in own if judge(row) == state] for name, own in groups.items()}
@@ -95,7 +95,7 @@ def findings(results: Results) -> Findings:
     if not held:
         first = f"No method is shown to hold {level} in any setting."
     sentences = [first, f"Shown to fail: {'; '.join(failed)}." if failed else "No method is shown to fail."]
-    # Without intervals it does not know the variance, and says nothing about the estimates.
+    # An oracle without intervals does not know the variance, and says nothing about the estimates.
     oracle = [r for r in results.rows if r["method"] == "oracle" and r["failures"] < r["replicates"]]
     if rows is not results.rows and (failing := [row for row in oracle if judge(row) == FAILS]):
         place = where(results.names, results.varying(), oracle, failing)
@@ -188,9 +188,8 @@ def where(
 ) -> str:
     """Where rows of a method are chosen: how many, and the one region that says most about them.
 
-    It is a region with chosen rows alone if that has at least half of them, or else the smallest one that has
-    all of them, with the number of ``failing`` rows in it. A region of which they are less than half is not
-    named.
+    It is the largest region with chosen rows alone, if it has at least half of them. Else it is the smallest
+    region with all of them, if they are at least half of it, with the number of ``failing`` rows in it.
     """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"
@@ -218,7 +217,7 @@ def where(
 def regions(
     names: Names, factors: Sequence[str], rows: Sequence[Row], wanted: Callable[[Cells], Any]
 ) -> Iterator[Region]:
-    """Regions of one factor, then of two, whose values each have cells that are wanted."""
+    """Regions of one factor, then of two, whose values each have ``wanted`` cells."""
     slices: dict[str, dict[Any, Cells]] = {name: {} for name in factors}
     for at, row in enumerate(rows):
         for name in factors:
@@ -235,7 +234,7 @@ def regions(
 
 
 def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[Any]) -> str:
-    """Values of a factor in words, a range where they are one end of the known values; or nothing."""
+    """Values of a factor in words, a range if they are the lowest or highest known ones; "" if too many."""
     number = not isinstance(known[0], (str, bool)) and name != "coordinate"
     if number and len(values) > 1:
         for sign, end, run in (("≤", -1, known[: len(values)]), ("≥", 0, known[-len(values) :])):
@@ -315,7 +314,7 @@ def with_mcse(name: str, unit: float = 1.0) -> Text:
 def tabulate(
     results: Results, settings: Sequence[str], columns: Mapping[str, Text], rows: Sequence[Row], most: int
 ) -> dict[str, Any]:
-    """A table of at most so many rows: settings, then columns, each a heading and the text of a row."""
+    """A table of at most ``most`` rows: settings, then columns, each a heading and the text of a row."""
     value = results.names.value
     levels: dict[str, Text] = {"coordinate": lambda row: value("coordinate", row["coordinate"])}
     texts = [*(levels.get(name) or text_of(name) for name in settings), *columns.values()]
@@ -327,17 +326,17 @@ def tabulate(
 
 
 LOOKED = ("coverage_all_n", "coverage_at_stop", "joint_coverage", "joint_size_mean")
-"""Measures of looks before the end and of joint regions, shown where a run has them."""
+"""Measures of looks before the end and of joint regions, shown if a run has them."""
 
 
 def diagnostics(results: Results) -> list[Summary]:
-    """Diagnostics of the run's methods that are shown beside the measures."""
+    """Diagnostics of the run's methods that are shown with the measures."""
     declared = summaries_of(results.table.schema)
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
 def cell_table(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any]:
-    """All cells as texts. Its rows are what a page filters and counts by method."""
+    """All cells as texts: rows that a page filters, and counts by method."""
     best = {id(setting.best.row) for setting in settings if setting.best is not None}
     names = [n for n in dict.fromkeys(("problem", *results.varying())) if len(results.values(n)) > 1]
     checks = dict.fromkeys(summary.name for summary in diagnostics(results))

@@ -2,22 +2,22 @@
 
 For LDP-SGD on a quantile by a Gaussian closure: theta_i is treated as N(m_i, v_i). With F the distribution
 function of a record, Z standard normal, q = E F(m + sqrt(v) Z), H = E Z F(m + sqrt(v) Z)/sqrt(v) (Stein's
-identity for E F') and k the variance that the mechanism adds to a gradient of spread 1,
+identity for E F') and k the variance that the mechanism adds to a gradient of range 1,
 
     m <- m - eta (q - tau)        v <- v - 2 eta H v + eta^2 (q (1 - q) + k)
 
 step by step up to i = 400, then by exponential Euler steps in s = sum eta on a grid of ratio 1.015 in
-i. The variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta). All is in relaxation
-units: y = G (theta - theta*), G the density at the quantile theta*. A step size c i^-gamma becomes
+i. The variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta). Iterates are in
+relaxation units: y = G (theta - theta*), G the density at the quantile theta*. A step size c i^-gamma becomes
 G c i^-gamma, whose sum is the number of relaxation times. Bias and standard deviation of the average are in
 units of the oracle's standard error, so that the data's unit does not matter. The kernel computes no stored
 rows, so it may use the mathematical library.
 
 The closure is ours and has no proof. Against simulation of 432 cells (four laws, scales 1e-2 to 1e3,
 tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 in 90% of
-them. If noise throws iterates far into a tail, the predicted standard deviation is up to 20 times too
-small. Then coverage is small, both predicted and simulated. Each of several quantiles is followed by
-itself: what keeps their iterates in order is left out.
+them. If noise moves iterates far into a tail, the predicted standard deviation is up to 20 times too
+small. Then coverage is small, both predicted and simulated. Several quantiles are predicted one by one,
+without the sorting of their iterates.
 
 For other problems only the bias of the start is predicted. For the linear R(theta) = G (theta - theta*) the
 mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of higher
@@ -51,14 +51,14 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LATTICE = 1.5
-"""Spacing of a lattice of values, in standard deviations of the last iterates, that affects averages."""
+"""Spacing of a lattice, in standard deviations of the last iterates, above which it affects averages."""
 
 VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
 
 EXACT, RATIO = 400, 1.015  # steps that are followed one by one, and the ratio of the grid beyond
 NODES = 200
-MERGED = 1e-5  # distance of two runs, in standard deviations, below which they count as one
-SMOOTH = 1e-6  # difference of rules of 9 and 7 nodes below which F is smooth on the scale of the iterates
+MERGED = 1e-5  # distance of two paths, in standard deviations, below which they count as one
+SMOOTH = 1e-6  # F counts as smooth if quadratures with 9 and 7 nodes differ by less
 NARROW = 1e-6
 
 # Cells of the table of F: octaves of 1 + FINE |y|, each in CELLS equal parts.
@@ -90,8 +90,8 @@ def follow_kernel() -> Callable[..., None]:
 def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
     """Table of a distribution function of y: the cubic through four points of every cell.
 
-    Per cell four coefficients, lowest first, in the place in the cell from 0 to 1. First the cells of y >= 0
-    outwards, then those of y < 0.
+    Per cell four coefficients, lowest power of t first, with t in [0, 1] along the cell. First the cells of
+    y >= 0 outwards, then those of y < 0.
     """
     k = np.arange(HALF + 1)
     edge = (2.0 ** (k // CELLS) * (1.0 + (k % CELLS) / CELLS) - 1.0) / FINE
@@ -111,7 +111,7 @@ def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
 
 @lru_cache
 def equal_probability(count: int = NODES) -> Floats:
-    """Midpoints of ``count`` equal parts of the standard normal law, scaled to variance 1."""
+    """Normal quantiles at the midpoints of ``count`` equal parts of (0, 1), scaled to variance 1."""
     nodes = np.array([NormalDist().inv_cdf((i + 0.5) / count) for i in range(count)])
     result: Floats = nodes / math.sqrt(np.mean(nodes * nodes))
     return result
@@ -119,7 +119,7 @@ def equal_probability(count: int = NODES) -> Floats:
 
 @lru_cache
 def few_nodes() -> Floats:
-    """Rules of Gauss and Hermite with 9 and 7 nodes: rows of node, weights of E F and of E Z F."""
+    """Gauss-Hermite rules with 9 and 7 nodes. Rows: nodes, then each rule's weights for E F and for E Z F."""
     rules = [np.polynomial.hermite_e.hermegauss(count) for count in (9, 7)]
     table = np.zeros((5, 16))
     for place, rows, (nodes, weights) in ((0, (1, 2), rules[0]), (9, (3, 4), rules[1])):
@@ -175,7 +175,7 @@ def power_sum(i, j, gamma):  # type: ignore[no-untyped-def]
 
 @lru_cache(maxsize=32)
 def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
-    """Ends j of the stretches of steps up to ``last`` and beyond, and the sums of k^-gamma over them."""
+    """Ends j of stretches of steps, the final one at or beyond ``last``, and the sums of k^-gamma in them."""
     ends = list(range(EXACT + 1))
     while ends[-1] < last:
         ends.append(max(ends[-1] + 1, int(ends[-1] * RATIO)))
@@ -184,7 +184,7 @@ def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
 
 
 def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-def]
-    """A run after steps i + 1 .. j, whose sizes add up to ``ds``, from the moments at i.
+    """State after steps i + 1 .. j, whose sizes add up to ``ds``, from ``q`` and ``h`` at i.
 
     ``run`` is m, v, sum of the m_i, variance of the sum of the iterates, and twice the covariance of
     that sum with the next iterate.
@@ -217,9 +217,9 @@ def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-d
 def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
     """Run the closure from ``start`` and from theta*, in relaxation units, up to sorted numbers of steps.
 
-    ``table`` is that of :func:`tabulate`, ``ends`` and ``sums`` those of :func:`grid`, c a multiple of G and
-    ``start`` (theta0 - theta*) G. Each row of ``out`` gets the bias of the average from ``start``, that from
-    theta*, the standard deviation of the average, and the mean and the variance of the last iterate.
+    ``table`` is that of :func:`tabulate`, ``ends`` and ``sums`` those of :func:`grid`, ``c`` is c G and
+    ``start`` is (theta0 - theta*) G. Each row of ``out`` gets the bias of the average from ``start``, that
+    from theta*, the standard deviation of the average, and the mean and the variance of the last iterate.
     """
     here = (start, 0.0, 0.0, 0.0, 0.0)
     other = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -259,11 +259,11 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Prediction of the closure for one path and number of steps.
+    """Predicted arrival of one path after a number of steps.
 
     ``relaxation_times`` are K = G sum eta_i, ``standard_error`` is the oracle's sqrt(S/steps)/G. Bias and
     standard deviation (``sd_ratio``) of the average are in standard errors; the bias is the sum of
-    ``bias_start``, left from the start, and of ``bias_steps``, which a run from theta* has. ``last_mean`` is
+    ``bias_start``, left from the start, and of ``bias_steps``, which a path from theta* has. ``last_mean`` is
     the mean of the last iterate, in the unit of the data.
     """
 
@@ -287,7 +287,8 @@ class Arrival:
         """One of :data:`VERDICTS`, for K relaxation times, the bias b and w = ``sd_ratio``.
 
         ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
-        ``not_arrived``: too few relaxation times, or most bias is of the start. ``steps_too_large``: others.
+        ``not_arrived``: K < 15, or the start's bias exceeds .5 and is at least that of the steps.
+        ``steps_too_large``: others.
         """
         k, bias, start = self.relaxation_times, abs(self.bias), abs(self.bias_start)
         if bias <= 0.1 and k >= 25 and 0.9 <= self.sd_ratio <= 1.1:
@@ -338,7 +339,7 @@ def follow_path(case: Approach, times: Sequence[int]) -> Floats:
 
 
 def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
-    """Predict the arrival of many paths at once. Those that differ in ``steps`` alone are run once."""
+    """Predict the arrival of many paths at once. Those that differ only in ``steps`` are computed once."""
     steps: dict[Approach, set[int]] = {}
     for case in cases:
         steps.setdefault(replace(case, steps=0), set()).add(case.steps)
@@ -372,7 +373,7 @@ def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
 
 
 def linear_arrivals(path: Any, n: int) -> tuple[Arrival, ...] | None:
-    """Arrival of every coordinate by the start alone; ``relaxation_times`` is that of the slowest direction.
+    """Arrival of every coordinate without bias from the steps; ``relaxation_times`` of the slowest direction.
 
     None without decaying steps or a known curvature.
     """
@@ -402,7 +403,7 @@ def mean_decay(rate: float, gamma: float, steps: int) -> float:
         ends[-1], sums[-1] = steps, power_sum(ends[-2], steps, gamma)
     a = rate * sums
     some = np.maximum(a, 1e-12)
-    # Beyond EXACT the mean over a stretch of a decay that starts at its beginning.
+    # Beyond EXACT: the mean of exp(-x) over the stretch, x from 0 to a.
     decay = np.where(ends <= EXACT, np.exp(-a), -np.expm1(-some) / some)
     passed = np.cumsum(a) - a
     return float(np.sum(np.diff(ends, prepend=0) * np.exp(-passed) * decay) / steps)
@@ -423,11 +424,11 @@ def predict_simulators(
 
 
 def lattice_ratio(case: Approach) -> float:
-    """Spacing of the lattice of a column's values over the last iterates' deviation; 0 without a lattice.
+    """Spacing of the lattice of a column, in standard deviations of the last iterates; 0 without a lattice.
 
-    The law of a column smooths its ties, but real users send them. Up to a ratio
-    of 1.5 this does not show. At 7 the average's standard deviation is .39 of the theory's, and the average
-    settles between the values.
+    The law of a column smooths its ties, but real users' values have them. Up to a ratio of 1.5 this does not
+    show. At 7 the average's standard deviation is .39 of the theory's, and the average settles between the
+    values.
     """
     table = case.law.table
     if table is None or table.spacing == 0.0:

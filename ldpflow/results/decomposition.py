@@ -130,8 +130,8 @@ class Decomposition:
     def main_cause(self) -> str | None:
         """The cause with the largest effect towards the gap between coverage and level.
 
-        ``none`` if both the gap and that effect are within two MCSE of coverage, ``left`` if no effect
-        exceeds two of its own MCSE, None if nothing is defined.
+        ``none`` if both the gap and that effect are within two MCSE of coverage, ``left`` if that effect
+        is within two of its own MCSE, None if no effect is defined.
         """
         gap = self.coverage - self.level
         towards = {c: math.copysign(1.0, gap) * self.diagnosis[f"{c}_effect"].effect for c in CAUSES}
@@ -169,7 +169,7 @@ class Decomposition:
     def terms(self) -> tuple[Term, ...]:
         """The terms beyond two of their MCSE and :data:`SMALL`: causes first.
 
-        A bias beyond two of its MCSE is one of them: few replicates show it before coverage does.
+        A bias beyond two of its MCSE is one of them: it shows with fewer replicates than its effect does.
         """
         bias = self.diagnosis["standardised_bias"]
         biased = {"bias"} if abs(bias.effect) > 2 * bias.mcse else set()
@@ -302,7 +302,7 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
 
 
 def left_out_groups(count: int) -> NDArray[np.bool_]:
-    """Mask of kept replicates: row 0 has all, row g leaves out those that are g - 1 modulo the groups."""
+    """Mask of kept replicates: row 0 has all, row g leaves out those at g - 1 modulo the group count."""
     groups = min(GROUPS, count)
     return np.asarray(np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None])
 

@@ -25,7 +25,7 @@ SUMMARY = pa.schema(
         *((name, pa.float64()) for name in NUMBERS),
     ]
 )
-"""Schema of the table of :func:`summarise`. docs/tables.md says what the columns are."""
+"""Schema of the table of :func:`summarise`. docs/tables.md describes the columns."""
 
 KEYS = ("path", "n", "step", "replicate")
 
@@ -54,7 +54,7 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
             raise InputError(
                 f"{store.root}/trajectories",
                 f"two values of {name} for one replicate and checkpoint",
-                "each row once, or twice alike",
+                "each row once, or equal copies",
                 "Remove the part that is not of this study.",
             )
     return table.filter(pa.array(fresh))
@@ -63,7 +63,8 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
 def summarise(rows: pa.Table) -> pa.Table:
     """Mean, its MCSE, and quantiles (Hyndman and Fan type 7) over the replicates that did not diverge.
 
-    One row per path, n, step and stat: statistics of the path, and :data:`MEANS`. Sums are exactly rounded.
+    One row per path, n, step and stat: statistics of the path, and :data:`MEANS`. Sums over
+    replicates are correctly rounded.
     """
     found: list[dict[str, Any]] = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)

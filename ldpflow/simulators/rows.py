@@ -80,7 +80,7 @@ def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]
 
 
 def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) -> pa.Table:
-    """Rows of one record, by replicate (or row number, if a row takes several), cell and coordinate.
+    """Rows of a record, by replicate (or row number, if a row uses several replicates), cell and coordinate.
 
     A ``transform`` is the scale of the record. Truth, estimates and limits come back by its inverse, standard
     errors by the delta method at the estimate. Diagnostics of methods stay on the scale.

@@ -47,7 +47,7 @@ def study_to_run(store: RunStore) -> Study:
     """The study that RUN/study.toml holds, to be run."""
     mapping = stored_mapping(store)
     if mapping is None:
-        hint = "A sweep with its study file writes it."
+        hint = "`ldpflow sweep` with the study file writes it."
         raise InputError("run", store.root, "a run with a study.toml", hint)
     check_plugins(store, readable=stored_study(store) is not None)
     return build_study(store, mapping, to_run=True)
@@ -56,8 +56,8 @@ def study_to_run(store: RunStore) -> Study:
 def build_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study:
     """The study in the tables of RUN/study.toml.
 
-    A data file that it names must have the digest in the study or, without one, in a part of the run. It is
-    opened, and its digest compared, only for a study that is to run.
+    A data file that it names must have the digest in the study or, if the study has none, in a part of the
+    run. It is opened, and its digest compared, only for a study that is to run.
     """
     for table in entries(mapping, "problem"):
         if table.get("file") is not None and "sha256" not in table:
@@ -103,7 +103,7 @@ def entries(study: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:
-    """SHA-256 of a data file, as the parts of a run say."""
+    """SHA-256 of a data file, from the parts of a run."""
     for part in chain.from_iterable(dataset.scan(damaged=[]) for dataset in store.datasets()):
         settings = part.meta.get("path_settings")
         for table in settings.values() if isinstance(settings, dict) and names_file(settings) else ():

@@ -19,7 +19,7 @@ def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
     if kind not in KINDS:
         raise InputError("kind", kind, f"one of {', '.join(KINDS)}", closest(kind, KINDS))
     if not re.fullmatch("[a-z][a-z0-9_]{0,49}", name):
-        raise InputError("name", name, "a lower-case letter, then letters, digits and underscores")
+        raise InputError("name", name, "up to 50 lower-case letters, digits and underscores, a letter first")
     if name in REGISTRIES[kind] or (kind == "law" and name in law_names()):
         raise InputError("name", name, "a name of its own", f"There is a {kind} of this name.")
     there = Path(folder)

@@ -87,7 +87,7 @@ class {name}(lf.NoMechanism):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        ("def randomise(g, noise, at, lane, mech, counts): g[lane] = mech.flip", "`mechanism` by this name"),
+        ("def randomise(g, noise, at, lane, mech, counts): g[lane] = mech.flip", "Do not rename `mechanism`"),
         ("def randomise(g, noise, at, lane, mechanism): pass", "lane, mechanism, counts"),
     ],
 )

@@ -55,7 +55,7 @@ def test_a_repair_with_the_plugin_and_without_the_study(swept, ldpflow, tmp_path
     assert mended.code == 0 and mended.out.splitlines()[-1].endswith("all is well")
     (tmp_path / "run" / "study.toml").unlink()
     found = ldpflow("check", "run", "--repair", "--plugin", "mine.py")
-    assert found.code == 2 and "A sweep with its study file writes it" in found.err
+    assert found.code == 2 and "`ldpflow sweep` with the study file writes it" in found.err
 
 
 def test_the_command_of_a_failed_batch_can_be_typed(swept, ldpflow):

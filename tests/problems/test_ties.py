@@ -81,7 +81,7 @@ def test_what_is_no_column_with_ties_is_refused(tmp_path):
     with pytest.raises(lf.InputError, match="go with law = 'empirical'"):
         lf.Quantile(ties="keep")
     file = column_file(tmp_path, np.arange(5000) / 7)
-    with pytest.raises(lf.InputError, match="It has 5,000 in 5,000 records") as caught:
+    with pytest.raises(lf.InputError, match="It has 5,000 values in 5,000 records") as caught:
         lf.Quantile(law="empirical", file=file, ties="keep")
     assert caught.value.field == "problem.ties"
 

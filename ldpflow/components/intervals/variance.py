@@ -18,8 +18,8 @@ do not state M, but floor(n^(1/4)) reproduces their Table 2.
     r >= 2:  V = b/a sum_k (X_k - thetabar)^2 + (sum of the last r iterates - r thetabar)^2 / n
 
 beta is (gamma + 1)/2 ("half") or (2 gamma + 1)/3 ("third"), X_k the mean of batch k, thetabar that of all n
-iterates. The second line is the authors' adjustment for the rest. Their default c = .1 makes batches shorter
-than the memory of a path, about n^gamma/(c_step G) steps. Use 3n^0.75 in that case. The t option, t with
+iterates. The second line is the authors' adjustment for the rest. Their default c = .1 may give batches
+shorter than the memory of a path, about n^gamma/(c_step G) steps. Use 3n^0.75 then. The t option, t with
 a - 1 degrees, is ours.
 
 **NOL**, non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)
@@ -27,8 +27,8 @@ a - 1 degrees, is ours.
     a_k = floor(c k^(2/(1 - gamma))), k = 1, 2, ...;  block k = a_k, ..., a_(k+1) - 1
     V = n^-1 sum_k (S(e_k) - S(e_(k-1)) - L_k m)^2,   m = S(n)/n
 
-with e_k the last step of block k and L_k its length. Step 1 is always a start. Starts that are zero or
-equal are dropped. The last block ends at n, complete or not. Ours is the t option: block sums are nearly
+with e_k the last step of block k and L_k its length. Step 1 is always a start. Zero and repeated
+starts are dropped. The last block ends at n, complete or not. Ours is the t option: block sums are nearly
 independent with variance L_k Sigma, so that E V = Sigma (1 - 1/nu) with nu = n^2 / sum L_k^2. Satterthwaite's
 degrees of freedom are nu, less one for the mean. The option takes V nu/(nu - 1) and Student's t with nu - 1
 degrees, a real number.
@@ -63,7 +63,7 @@ interval is then undefined.
 
 With S(i) = i thetabar_i: sum_i i^2 (thetabar_i - thetabar_n)^2 = sum S(i)^2 - 2 thetabar_n sum i S(i) +
 thetabar_n^2 sum i^2. The sums are of theta_i - theta*, which keeps the cancellation harmless. The often
-copied critical value 6.811 for .95 is a simulation error (6.7473).
+copied critical value 6.811 for .95 has a simulation error: it is 6.7473.
 """
 
 from __future__ import annotations

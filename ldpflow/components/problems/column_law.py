@@ -34,12 +34,12 @@ Floats = NDArray[np.float64]
 
 CELLS = 16  # per octave of min(p, 1 - p)
 MOST_TIED, MOST_RECORDS = 4096, 2**20  # different values, and records, of a column whose ties are kept
-SMALLEST = 100  # number of values that make a law
+SMALLEST = 100  # fewest values of a law
 
 
 @dataclass(frozen=True)
 class ColumnLaw:
-    """Law of a column of N = ``size`` values, without the ``dropped`` records that have none.
+    """Law of a column of N = ``size`` values, without the ``dropped`` records that have no value.
 
     ``sparsities`` are s_j, ``median`` is Q(1/2), ``spacing`` that of :func:`lattice_spacing`.
     """
@@ -107,7 +107,7 @@ class ColumnLaw:
         return float(self.quantiles(np.array([float(t)]))[0])
 
     def sampling_table(self) -> Floats:
-        """Table from which kernels draw (ldpflow.numerics.distributions), flat."""
+        """Flat table from which kernels draw (ldpflow.numerics.distributions)."""
         from ldpflow.numerics.distributions import HALF, WIDTHS, cell_edges
 
         t = cell_edges()
@@ -146,10 +146,10 @@ class ColumnLaw:
 
 @dataclass(frozen=True)
 class Records:
-    """Law of a record drawn with replacement from a column, ties and all: it has no density.
+    """Law of a record drawn with replacement from a column with its ties: it has no density.
 
-    ``values`` are the different ones in order, ``counts`` their numbers of records. Every record gets its
-    noise of width ``jitter`` once, and then the scale ``transform``.
+    ``values`` are the different ones in order, ``counts`` their numbers of records. Noise of width
+    ``jitter`` is added once to every record, then ``transform`` is applied.
     """
 
     values: tuple[float, ...] = field(repr=False)
@@ -163,7 +163,7 @@ class Records:
     def of_column(cls, column: DataColumn, jitter: float | None, transform: Transform) -> Records:
         values, counts = np.unique(column.values, return_counts=True)
         if len(values) > MOST_TIED or len(column.values) > MOST_RECORDS:
-            hint = f"It has {len(values):,} in {len(column.values):,} records."
+            hint = f"It has {len(values):,} values in {len(column.values):,} records."
             allowed = f"nothing for a column with more than {MOST_TIED:,} values or {MOST_RECORDS:,} records"
             raise InputError("problem.ties", "keep", allowed, hint)
         return cls(tuple(values.tolist()), tuple(counts.tolist()), column.dropped, jitter, transform)
@@ -234,7 +234,7 @@ def bandwidth(t: Floats, size: int) -> Floats:
 
 
 def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
-    """Law of finite values, not all equal. Values with ``counts`` of their records are sorted."""
+    """Law of finite values, not all equal. With ``counts`` of records, ``values`` must be sorted."""
     if counts is None:
         x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
         before: NDArray[np.int64] = np.arange(len(x) + 1)
@@ -277,7 +277,7 @@ def add_jitter(values: Floats, width: float) -> Floats:
 
 
 def lattice_spacing(values: Floats) -> float:
-    """Smallest gap of sorted values if it divides all gaps (to 1e-9) and half of them are tied, or 0."""
+    """Smallest gap of sorted values; 0 unless it divides all gaps (to 1e-9) and at least half are tied."""
     different, counts = np.unique(values, return_counts=True)
     if len(different) < 2 or counts[counts > 1].sum() < 0.5 * len(values):
         return 0.0
@@ -298,7 +298,7 @@ def share_of_one_value(values: Floats, tau: float) -> tuple[float, float, float]
 
 
 class Atom(NamedTuple):
-    """Value that records repeat: the quantile of every level in (below, below + share]."""
+    """Value of many records: the quantile of every level in (below, below + share]."""
 
     value: float
     share: float
@@ -310,12 +310,12 @@ ATOM_SHARE, ATOM_COUNT, ATOM_RATIO = 0.005, 20, 3.0
 
 
 def atoms(column: DataColumn) -> tuple[Atom, ...]:
-    """Values that more records share than a continuous law would make, rounded or not, in order.
+    """Values with more records than a continuous law gives, even if rounded, in increasing order.
 
     An atom has at least .5% of the records, at least 20 records, and at least three times the median count of
     its neighbours, which are the two different values next to it on each side. (On a lattice a value has
-    about as many records as its neighbours.) A value that expects a third of them is an atom by chance with a
-    probability below 1e-4 (Poisson).
+    about as many records as its neighbours.) A value whose expected count is a third of 20 is an atom by
+    chance with a probability below 1e-4 (Poisson).
     """
     values, counts = np.unique(column.values, return_counts=True)
     size = len(column.values)
@@ -341,7 +341,7 @@ LAW_FROM = 50  # values beyond a quantile that determine its density well enough
 def load_column(
     file: str, column: str | None = None, sha256: str | None = None, **options: Any
 ) -> DataColumn:
-    """Read a column of enough values once per content of its file, with the options of :func:`read_column`.
+    """Read a column of enough values, cached by the content of the file. Options: :func:`read_column`.
 
     A file that does not have the digest ``sha256``, if one is given, or that changes meanwhile is refused.
     """
@@ -382,7 +382,7 @@ def check_level(
         raise InputError(field, tau, allowed, hint)
     value, share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed and not atoms:
-        hint = f"The {tau:g} quantile sits on a value that {share:.0%} of the records have."
+        hint = f"The {tau:g} quantile is a value that {share:.0%} of the records have."
         if jitter is None and (width := jitter_width(column, value)):
             those = "The values" if law_of_column(column, None).spacing == width else "Such values"
             hint += f" {those} lie {width:g} apart: jitter = {width:g} adds noise of that width to every "

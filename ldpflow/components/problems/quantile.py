@@ -132,7 +132,7 @@ class QuantileProblem(Problem):
     law_table : str, optional
         Law of the column, filled in with the digest: with it the file is not read again.
     units : Units, optional
-        What 0 and 1 stand for in the steps and the start of the study, the unit of the data by default.
+        Location and scale in which c and theta0 are given, 0 and 1 by default.
     transform : str, optional
         Scale T of the algorithm: theta estimates the quantile of T(X), rows have the quantile of X. c,
         theta0, units and the range of a protocol are on this scale.
@@ -190,9 +190,7 @@ class QuantileProblem(Problem):
             return self
         law = self.data_law()
         if self.ties is None and not all(law.has_quantile(tau) for tau in self.levels()):
-            raise ValueError(
-                f"{self.level_setting} must leave the quantile finite, where the density is not 0"
-            )
+            raise ValueError(f"{self.level_setting} must give a finite quantile with a positive density")
         return self
 
     def check_scale(self) -> None:
@@ -213,7 +211,7 @@ class QuantileProblem(Problem):
     def check_column(self) -> None:
         if (self.location, self.scale) != (0.0, 1.0):
             raise ValueError(
-                "law = 'empirical' has the unit of its column: location and scale go with others"
+                "law = 'empirical' has the unit of its column: location and scale need another law"
             )
         if self.law_table is not None:
             try:
@@ -258,7 +256,7 @@ class QuantileProblem(Problem):
     def data_law(self) -> Law:
         """Law of T(X), X a record."""
         if self.law == UNKNOWN:
-            hint = "A design with public facts alone has none: simulate the file that has it."
+            hint = "A public design has no law: simulate the design that has one."
             raise InputError("problem.law", self.law, "the law of the values", hint)
         if self.law == "empirical":
             return Law("empirical" if self.ties is None else "records", table=self._column_law)
@@ -280,7 +278,7 @@ class QuantileProblem(Problem):
         return () if self._own_law is None else (self._own_law,)
 
     def caution(self) -> str | None:
-        """Warning about a column that hardly determines its quantiles; an unknown law is refused."""
+        """Warning of few values beyond a quantile and of records without a value; refuses an unknown law."""
         if self.law != "empirical":
             self.data_law()
             return None
@@ -289,7 +287,7 @@ class QuantileProblem(Problem):
         tau = min(self.levels(), key=lambda tau: min(tau, 1.0 - tau))
         beyond = law.size * min(tau, 1.0 - tau)
         if beyond < LAW_FROM and self.ties is None:
-            rough = f"lengths are rough below {LAW_FROM}"
+            rough = f"lengths are rough with fewer than {LAW_FROM}"
             found.append(f"{beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile: {rough}")
         if law.dropped:
             records = law.dropped + law.size

@@ -1,12 +1,12 @@
 """Counts of one-shot protocols drawn from their exact law, F^ at the inner edges, quantiles and intervals.
 
 Every ``draw`` has the arguments (asked, found, key0, key1, honest, liars, design, budget). It fills ``asked``
-with the answers to every question, and ``found`` with reports of 1 among them, or with the sum of their
-signs. Bins of ``grr`` and ``oue`` and nodes of ``tree`` count as questions here. Every ``fold`` has the
-arguments (values, asked, found, budget). It fills ``values`` with F^ at the inner edges and returns the
-number of unasked questions. It serves counts of real reports too. Every ``spread`` has the arguments
-(out, isotonic, tau, design, budget). It fills ``out`` with the variance of F^ per user at the inner edges
-if F = tau there.
+with the number of answers to every question, and ``found`` with that of reports of 1. For signs these are the
+number of users and the sum of their mean signs. Bins of ``grr`` and ``oue`` and nodes of ``tree`` count as
+questions here. Every ``fold`` has the arguments (values, asked, found, budget). It fills ``values`` with F^
+at the inner edges and returns the number of unasked questions. It serves counts of real reports too. Every
+``spread`` has the arguments (out, isotonic, tau, design, budget). It fills ``out`` with n Var F^ at each
+inner edge, if F = tau there, for n users.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from ldpflow.components.protocols.protocol import FAN_OUT
 from ldpflow.numerics.counts import binomial, multinomial
 from ldpflow.numerics.elementary import jit
 
-ANSWERS, LIES = 0, 1  # stages of the address
+ANSWERS, LIES = 0, 1  # stages in the address of random numbers
 
 
 def collect(kernel, values, received, empty, asked, found, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
     """Simulate F^ of every replicate. ``kernel.draw`` draws the protocol's counts, ``kernel.fold`` gives F^.
 
-    Fills ``values``, shape (replicates, edges), and ``received`` and ``empty``, shape (replicates,): reports,
-    and questions that no user was asked. ``asked`` and ``found`` hold the counts of the last replicate after
-    the call. A user answers with probability ``answer``, and then lies with probability ``liars``.
+    Fills ``values``, shape (replicates, edges), and ``received`` and ``empty``, shape (replicates,): users
+    who answered, and questions that no user was asked. ``asked`` and ``found`` hold the counts of the last
+    replicate after the call. A user answers with probability ``answer``, and then lies with probability
+    ``liars``.
     """
     for r in range(values.shape[0]):
         key0, key1 = keys[r, 0], keys[r, 1]
@@ -45,13 +46,13 @@ def fold_counts(kernel, values, empty, asked, found, budget):  # type: ignore[no
     empty[0] = kernel.fold(values[0], asked, found, budget)
 
 
-HONEST, ONES = 2, 4  # further stages of the address, that of liars is HONEST + 1
-TRUTHS = 16  # stages of bits with several answers
+HONEST, ONES = 2, 4  # further stages in the address; that of liars is HONEST + 1
+TRUTHS = 16  # stages from here on: bits of users with several answers
 
 
 @jit
 def split(count, key0, key1, stage, turn, honest, liars):  # type: ignore[no-untyped-def]
-    """Split honest users and liars evenly over ``count`` questions, in two stages of the address."""
+    """Split honest users and liars evenly over ``count`` questions, in two stages in the address."""
     asked = np.empty(count)
     lying = np.empty(count)
     equal = np.ones(count)
@@ -115,12 +116,12 @@ def spread_thresholds(out, isotonic, tau, design, budget):  # type: ignore[no-un
 
 
 GRR_REPORTS = 2
-GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages of several answers
+GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages for several answers of a user
 
 
 @jit
 def several_answers(reports, key0, key1, users, design, budget):  # type: ignore[no-untyped-def]
-    """Reports of users who answer several times: the own bin with probability 1 - k q', else any of all k."""
+    """Reports of users who answer several times: the own bin with probability 1 - k q', else one of all k."""
     k = reports.shape[0]
     true = np.empty(k)
     multinomial(true, key0, key1, GRR_USERS, 0, users, design.bins)
@@ -159,7 +160,10 @@ def fold_grr(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_grr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """A(1 - A)/(p' - q')^2 with A = P(report among the first m bins), for the mean of all answers."""
+    """A(1 - A)/(p' - q')^2 with A = P(report among the first m bins), for one answer V.
+
+    With a answers of every user tau (1 - tau) + (V - tau (1 - tau))/a.
+    """
     k = design.chances.shape[0]
     total = budget.odds + k - 1.0
     width = total / budget.excess
@@ -266,7 +270,7 @@ def sign_sums(asked, found, key0, key1, turn, honest, liars, chances, truths, li
 
 @jit
 def mean_signs(out, asked, found, budget):  # type: ignore[no-untyped-def]
-    """Debiased mean of the signs of every row, 0 without users. Returns the empty rows."""
+    """Debiased mean of the signs of every row, 0 without users. Returns the number of empty rows."""
     empty = 0
     for r in range(out.shape[0]):
         if asked[r] == 0.0:
@@ -300,7 +304,7 @@ def fold_hrr(values, asked, found, budget):  # type: ignore[no-untyped-def]
 def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
     """(k - 1)/k^2 sum_r s_rm^2 (1 + v/a - E_r^2), E_r from the bins of the isotonic estimate.
 
-    a answers; 1 + v = c^2.
+    a answers per user; v is the variance that randomising adds to a sign.
     """
     k = design.chances.shape[0] + 1
     mean = np.empty(k)
@@ -355,7 +359,7 @@ def fold_haar(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_haar(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """h sum_l g_lm^2 (1 + v/a - sum over nodes of d^2), d from the isotonic estimate; a answers."""
+    """h sum_l g_lm^2 (1 + v/a - sum over nodes of d^2), d from the isotonic estimate; a, v as for hrr."""
     levels = design.squares.shape[0]
     k = 1 << levels
     out[:] = 0.0
@@ -536,8 +540,8 @@ def find_crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
 def invert(limits, values, spread, edges, tau, z, users):  # type: ignore[no-untyped-def]
     """Hull of the points x with |F^(x) - tau| <= z se(x), se = sqrt(spread/users).
 
-    Writes to ``limits`` the limits of the lines F^ -+ z se between the edges, those limits rounded
-    outwards to edges, and the number of sides on which no inner edge was rejected.
+    ``limits``: both limits, with F^ -+ z se interpolated between edges; both rounded outwards to edges; and
+    the number of sides on which no inner edge was rejected.
     """
     count = values.shape[0]
     ends = 0.0
@@ -581,7 +585,7 @@ def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, de
 
     Fills ``estimates``, shape (quantiles, replicates), with the first crossings of tau by the isotonic
     estimate, and ``limits``, shape (levels, quantiles, replicates, 5), as :func:`invert` says. ``values``
-    is F^ at the inner edges, shape (replicates, edges); ``received`` the reports of each replicate.
+    is F^ at the inner edges, shape (replicates, edges); ``received`` the users who answered.
     """
     count = values.shape[1]
     fitted = np.empty(count + 2)

@@ -76,10 +76,10 @@ class Methods:
         self.all = list(dict.fromkeys([*self.asked, *self.fits]))
 
     def available(self, methods: Iterable[IntervalMethod]) -> list[IntervalMethod]:
-        """The methods, with the residual variance of the fit if the variance of A is not known.
+        """The methods, with the residual variance of the fit if the variance of a report is not known.
 
         The known variance (``variance = "known"``) is that of the gradient of a quantile plus that of
-        randomised response. Other mechanisms and problems have none.
+        randomised response or ``cells``. Others have none.
         """
         if not knows_variance(self.source):
             methods = [
@@ -89,9 +89,9 @@ class Methods:
         return list(dict.fromkeys(methods))
 
     def defaults(self) -> list[IntervalMethod]:
-        """Every interval method that needs no more than a transcript, with its recommended settings.
+        """Every interval method that needs only a transcript, with its recommended settings.
 
-        A method without default settings is not among them.
+        Methods that cannot be made without settings are left out.
         """
         d = self.source.dimension
         found: list[IntervalMethod] = []
@@ -127,7 +127,7 @@ class Methods:
         for one in self.asked:
             reason = self.unusable(one)
             if reason is not None:
-                raise InputError("method", one.kind, "a method that a transcript is enough for", reason)
+                raise InputError("method", one.kind, "a method that needs only a transcript", reason)
         check_budget(self.source.algorithm, [(steps, one) for one in self.all], self.source.dimension)
 
     def notes(self) -> list[str]:
@@ -138,8 +138,8 @@ class Methods:
             given = self.collection.methods or regressions(self.source.dimension)
             if any(takes_known(method) for method in given):
                 found.append(
-                    "the regressions take the residual variance: the variance of a report is known for "
-                    "randomised response of quantiles alone"
+                    "the regressions take the residual variance: the variance of a report is known only for "
+                    "quantiles by randomised response or cells"
                 )
         return found
 

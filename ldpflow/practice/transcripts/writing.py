@@ -73,7 +73,7 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     if (answers := answers_of(path)) is None:
         columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
     else:
-        # The number of a reported cell is that of the thetas below it; a bit is 1 for the last answer.
+        # A cell's number is the count of thetas below it. A bit is 1 if the gradient has its last value.
         columns["report"] = pa.array((gradients == answers[-1]).sum(axis=1).astype(np.int8))
     return pa.table(columns)
 
@@ -91,14 +91,14 @@ def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcri
 
 
 MOST_BITS = 2**28
-"""Most reports, or bits of reports, of a transcript of a protocol."""
+"""Largest number of reports, or of their bits, in a transcript of a protocol."""
 
 
 def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -> Transcript:
-    """Reports that have the counts of a replicate of a protocol, which are drawn again.
+    """Reports with the counts of a replicate of a protocol, which is simulated again.
 
     Which user gave which report is drawn anew, and bits of one unary encoding are drawn independently given
-    their counts. The order of the rows is random, within a round of ``rounds``.
+    their counts. Rows are in random order; for ``rounds``, within each round.
     """
     protocol = simulator.protocol
     if protocol.answers > 1:
@@ -167,10 +167,10 @@ def write_transcript(
     file: str | os.PathLike[str],
     wishes: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write the transcript of a replicate, Parquet or CSV by the file's name, and return its rows.
+    """Write the transcript of a replicate, Parquet or CSV by the file's name; return the number of rows.
 
-    After an error there is no file. Settings of a CSV file go into FILE.toml. ``wishes``: what `analyse`
-    computes by default.
+    Settings of a CSV file go into FILE.toml. An error leaves FILE as it was, but FILE.toml may be new.
+    ``wishes``: what `analyse` computes by default.
     """
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -211,7 +211,7 @@ def stored_transcript(
 ) -> int:
     """Write the transcript of a stored replicate at the largest n; see :func:`write_transcript`.
 
-    ``path_key`` is as of :func:`ldpflow.engine.replay.replay`.
+    ``path_key`` as in :func:`ldpflow.engine.replay.replay`.
     """
     store = RunStore(run)
     with store.named_errors():
