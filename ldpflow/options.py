@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from enum import StrEnum
@@ -57,7 +58,7 @@ Rule = tuple[str, Callable[[Any], bool]]
 WHOLE: Rule = "a whole number above 0", lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
 LENGTH: Rule = "a number in [1e-100, 1e100]", lambda x: 1e-100 <= x <= 1e100  # its square is a double
-FINITE: Rule = "a finite number", math.isfinite
+FINITE: Rule = "a finite number", lambda x: abs(x) <= sys.float_info.max
 SHARE: Rule = "a number in (0, 1]", lambda x: 0 < x <= 1
 INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
 FLAG: Rule = "True or False", lambda x: True
@@ -272,7 +273,7 @@ class PlanOptions:
     def __post_init__(self) -> None:
         if self.compare:
             self.refuse(("difference",), "nothing with `compare`")
-            hint = "Write a study from `bounds` with `output`, then compare that study with a `range`."
+            hint = "Write a study of the law you expect, and compare that study."
             self.refuse(("bounds",), "nothing with `compare`", hint)
         else:
             self.refuse(("range", *OF_A_COMPARISON), "nothing without `compare`")
@@ -284,7 +285,8 @@ class PlanOptions:
             allowed, suits = declared.metadata["rule"]
             given = getattr(self, declared.name)
             values = list_of(given)
-            if len(values) != 1 and not re.search("Sequence|tuple", str(declared.type)):
+            several = isinstance(python_values(given), (list, tuple, range))
+            if several and not re.search("Sequence|tuple", str(declared.type)):
                 raise InputError(declared.name, given, allowed)
             for value in values:
                 number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -293,9 +295,11 @@ class PlanOptions:
         if len(list_of(self.half_width)) > 1 and not self.compare:
             raise InputError("half_width", self.half_width, "one number without `compare`")
         for name in ("range", "bounds"):
-            ends = list_of(getattr(self, name))
-            if ends != [None] and not (len(ends) == 2 and 0 < ends[1] - ends[0] < math.inf):
-                raise InputError(name, ends, "two finite numbers, the smaller one first")
+            given = getattr(self, name)
+            ends = list_of(given)
+            ordered = len(ends) == 2 and None not in ends and 0 < ends[1] - ends[0] < math.inf
+            if given is not None and not ordered:
+                raise InputError(name, given, "two finite numbers, the smaller one first")
 
     def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
         for name in names:

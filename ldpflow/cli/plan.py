@@ -154,7 +154,7 @@ def asked_in_all(rows: list[Row]) -> str:
         text += f", {sum(row['users'] for row in rows):,} in all"
         if rows[0]["invitations"] is not None:
             text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
-    return f"{text}. --compare has designs with one report for several quantiles."
+    return f"{text}. For a pilot or a study, --compare has designs with one report for several."
 
 
 def text_of(value: float | None, form: str, missing: str = "-") -> str:

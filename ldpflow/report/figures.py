@@ -268,7 +268,7 @@ def one_per_estimate(rows: Sequence[Row], x: str) -> list[Row]:
 
 OF_PROTOCOLS = (
     "protocol", "algorithm", "mechanism", "sampling", "bins", "bits", "interaction_rounds", "k", "rounds",
-    "efficient_se", "gamma", "c", "theta0", "batch_size", "horizon", "radius",
+    "efficient_se", "scale_guess", "gamma", "c", "theta0", "batch_size", "horizon", "radius",
 )  # fmt: skip
 """Settings that belong to one protocol or follow from it, and are not what a panel holds fixed."""
 

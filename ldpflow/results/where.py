@@ -22,7 +22,7 @@ MOST_VALUES = 12
 MOST_NAMED = 40
 """Largest number of columns that an error lists."""
 
-FORM = "comparisons of columns with values, joined by and, or, not: method == 'BB' and n >= 1e5"
+FORM = "comparisons of a column, one sign and a value, joined by and, or, not: method == 'BB' and n >= 1e5"
 
 OPERATORS: dict[type[ast.AST], Any] = {
     ast.And: operator.and_,

@@ -273,13 +273,16 @@ def test_mixtures_and_columns_of_studies_are_compared(tmp_path, monkeypatch, law
     assert {"sgd", "rounds", *PROTOCOLS} - {"cells"} == {row["protocol"] for row in found.rows}
 
 
-def test_the_range_of_the_study_s_own_protocols():
+def test_range_and_scale_of_the_study_s_own_protocols():
     mapping = MAPPING | {
-        "protocol": {"kind": "haar", "epsilon": 1.0, "range": [-6.3, 9.7]},
+        "protocol": {"kind": "haar", "epsilon": 1.0, "range": [-6.3, 9.7], "scale_guess": 0.2},
         "method": [{"kind": "oracle"}, {"kind": "inversion"}],
     }
     own = {row["protocol"]: row["bins"] for row in plan(Study.from_mapping(mapping), tau=0.5).rows}
-    assert own["tree"] == PROTOCOLS["tree"](range=RANGE, epsilon=1.0).bins(10_000)
+    protocol = PROTOCOLS["tree"](range=RANGE, epsilon=1.0, scale_guess=0.2)
+    assert (
+        own["tree"] == protocol.bins(10_000) != protocol.model_copy(update={"scale_guess": None}).bins(10_000)
+    )
 
 
 def test_drop_out_is_a_bias_that_no_n_repairs():

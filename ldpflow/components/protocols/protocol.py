@@ -156,10 +156,13 @@ class OneShot(Protocol):
     Parameters
     ----------
     k : int, optional
-        Bins; by default from n, epsilon and the range by a rule.
+        Bins; by default from n, epsilon, the range and ``scale_guess`` by a rule.
+    scale_guess : float > 0, optional
+        Public guess of the law's scale, for the rule alone; (U - L)/16 by default.
     """
 
     k: Annotated[int, Field(ge=4, le=MOST_BINS)] | None = None
+    scale_guess: Annotated[float, Field(gt=0)] | None = None
 
     bin_base: ClassVar[int] = 1
     """The number of bins must be a power of it."""
@@ -189,12 +192,12 @@ class OneShot(Protocol):
 
         The rule minimises w^4/(64 s^2) + 2 pi s^2 V_k/n over the powers of two (of ``bin_base``, if larger)
         from 4 to 512. This is the squared worst bias inside a bin of width w plus the variance of an
-        estimated median, both for a law of scale s = (U - L)/16. The rule reads neither data nor truth.
+        estimated median, both for a law of scale s. The rule reads neither data nor truth.
         """
         if self.k is not None:
             return self.k
         low, high = self.ends
-        s = (high - low) / 16.0
+        s = (high - low) / 16.0 if self.scale_guess is None else self.scale_guess
 
         def loss(k: int) -> float:
             width = (high - low) / k

@@ -80,7 +80,7 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
     """Points of a study, and settings of :func:`compare_designs`.
 
     The problems must be quantiles of one value. epsilon comes from mechanisms and protocols, LDP-SGD's start
-    and steps from the algorithms, the range by default from the protocols.
+    and steps from the algorithms, range and guessed scale by default from the protocols.
     """
     simulators = study.simulators()
     parts = [simulator.parts() for simulator in simulators]
@@ -101,7 +101,9 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
     if given.ends is None and not protocols:
         hint = "It is known before any report: values outside are moved to its ends."
         raise InputError("range", None, "the public range of the values, two numbers", hint)
-    return points, {"ends": given.ends or protocols[0].ends, "steps": steps_of(parts)}
+    guesses = (getattr(protocol, "scale_guess", None) for protocol in protocols)
+    scale = next((guess for guess in guesses if guess is not None), None)
+    return points, {"ends": given.ends or protocols[0].ends, "scale": scale, "steps": steps_of(parts)}
 
 
 def source_points(
@@ -117,15 +119,14 @@ def source_points(
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
-    """The first algorithm whose steps decrease, or are not declared."""
+    """The first algorithm that asks user by user and whose steps decrease, or are not declared."""
     algorithms = [found["algorithm"] for found in parts if "algorithm" in found]
-    found = next(
-        (a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())), LdpSgd()
-    )
-    if found.records_per_step() > 1 or found.by_coordinate():
+    found = [a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())]
+    suitable = [a for a in found if a.records_per_step() == 1 and not a.by_coordinate()]
+    if found and not suitable:
         allowed = "an algorithm that asks user by user, with one c and one theta0"
-        raise InputError("algorithm", found.kind, allowed)
-    return found
+        raise InputError("algorithm", found[0].kind, allowed)
+    return (suitable or [LdpSgd()])[0]
 
 
 def compare_designs(
@@ -136,6 +137,7 @@ def compare_designs(
     level: float = 0.9,
     *,
     ends: tuple[float, float] | None,
+    scale: float | None = None,
     steps: Algorithm | None = None,
     half_width: float | Sequence[float] | None = None,
     replicates: int = 1000,
@@ -168,10 +170,10 @@ def compare_designs(
     goals = dict(zip(taus, wanted, strict=True))
     targets = [Target(law, tau, level, tuple(sorted(taus)), **target_settings) for tau in sorted(taus)]
     if min(int(target.answering * n) for target in targets) < len(taus):
-        raise InputError("n", n, "so many users that one of them answers about each quantile")
+        raise InputError("n", n, "at least one answering user for each quantile")
     pairs: list[Pair] = []
     # The quantiles of a design one after the other, since they share its simulations.
-    forecasts = [[*make_forecasts(target, ends, steps)] for target in targets]
+    forecasts = [[*make_forecasts(target, ends, scale, steps)] for target in targets]
     for design in zip(*forecasts, strict=True):
         for forecast in design:
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
@@ -277,6 +279,7 @@ def shuffled_budget(epsilon: float, users: int) -> float | None:
 def make_forecasts(
     target: Target,
     ends: tuple[float, float] | None,
+    scale: float | None = None,
     steps: Algorithm | None = None,
 ) -> Iterator[Forecast]:
     alone = SgdForecast(target, steps)
@@ -288,10 +291,10 @@ def make_forecasts(
     if ends is None:
         return
     source = target.source
-    on_scale = [("", target)]
+    on_scale = [("", target, scale)]
     for name, other in source.scales(ends).items():
-        on_scale.append((name, replace(target, source=other, law=other.law)))
-    for name, one in on_scale:
+        on_scale.append((name, replace(target, source=other, law=other.law), None))
+    for name, one, guess in on_scale:
         try:
             low, high = forward(one.source.transform, ends).tolist()
         except InputError:
@@ -301,7 +304,9 @@ def make_forecasts(
             yield RoundsForecast(target, Rounds(range=(low, high), rounds=ROUNDS))
         for kind in PROTOCOLS.values():
             if issubclass(kind, OneShot):
-                yield OneShotForecast(one, kind.model_validate({"range": (low, high)}), name)
+                yield OneShotForecast(
+                    one, kind.model_validate({"range": (low, high), "scale_guess": guess}), name
+                )
 
 
 def predict_row(

@@ -489,7 +489,7 @@ class OneShotForecast(CountsForecast):
         return found.model_copy(update={"ties": "keep", "law_table": drawn.text()})
 
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
-        update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon)}
+        update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon), "scale_guess": None}
         return {"protocol": self.template.model_copy(update=update)}
 
     def width(self, n: int, epsilon: float) -> float:

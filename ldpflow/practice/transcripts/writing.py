@@ -103,7 +103,7 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
     protocol = simulator.protocol
     if protocol.answers > 1:
         raise InputError("path", protocol.kind, "one report of a user, answers = 1")
-    settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "liars_push"})
+    settings = protocol.model_dump(exclude_none=True, exclude={*OF_THE_USERS, "scale_guess", "liars_push"})
     bits = n
     if isinstance(protocol, OneShot):
         settings["k"] = protocol.bins(n)
