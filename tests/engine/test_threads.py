@@ -132,7 +132,7 @@ def test_a_small_study_starts_no_ray_and_a_large_one_does(tmp_path, monkeypatch)
 
 
 def test_an_address_is_for_ray():
-    with pytest.raises(InputError, match="nothing where `engine` is serial"):
+    with pytest.raises(InputError, match="^address needs engine = ray or auto"):
         SweepOptions(engine="serial", address="auto")
 
 
