@@ -77,7 +77,8 @@ class InputError(LdpflowError):
     value : object
         Value given, or None if it is missing.
     allowed : str
-        Allowed values, as in ``a number in (1/2, 1)``.
+        Allowed values, as in ``a number in (1/2, 1)``. If it begins with "needs" or "cannot", the message is
+        the field and these words, as in ``range needs compare``.
     hint : str, optional
         Further sentence: the nearest valid name, or what to do.
     """
@@ -93,6 +94,8 @@ class InputError(LdpflowError):
             shown = shown[:197] + "..."
         wrong = f"{field} is missing" if value is None else f"{field}: {shown} is not allowed"
         message = f"{wrong}; expected {allowed}."
+        if allowed.startswith(("needs ", "cannot ")):
+            message = f"{field} {allowed}.".replace("`", "")
         if hint:
             message += f" {hint}"
         super().__init__(message)

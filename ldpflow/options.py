@@ -94,7 +94,8 @@ class SweepOptions:
         "auto",
     )
     address: str | None = option(
-        "Ray cluster to join: auto, or HOST:6379; see submit for HTTP.", ("auto or HOST:6379", lambda x: True)
+        "Ray cluster to join: auto, or HOST:6379; for an HTTP address use submit.",
+        ("auto or HOST:6379", lambda x: True),
     )
     num_cpus: int | None = option(
         "Threads, or cores for a local Ray; with `address`, cores to ask for.", WHOLE, shown="all"
@@ -104,12 +105,15 @@ class SweepOptions:
         ("a whole number from 0 to 19", lambda x: 0 <= x <= 19),
         shown="15",
     )
-    keep_ray: bool = option("Leave a local Ray running; it ends with the process.", FLAG, False)
+    keep_ray: bool = option("Keep a local Ray until the process ends.", FLAG, False)
     fresh: bool = option("Move an old run aside and start over.", FLAG, False)
     target_mcse: float | None = option(
-        "Replicates until every coverage has this MCSE.", ("a number in (0, 0.25]", lambda x: 0 < x <= 0.25)
+        "Add replicates until every coverage has at most this MCSE.",
+        ("a number in (0, 0.25]", lambda x: 0 < x <= 0.25),
     )
-    target_length: float | None = option("Replicates until every mean length has this relative MCSE.", SHARE)
+    target_length: float | None = option(
+        "Add replicates until every mean length has at most this relative MCSE.", SHARE
+    )
     min_replicates: int | None = option("With a target: the fewest replicates.", WHOLE, shown="256")
     max_replicates: int | None = option("With a target: the most replicates.", WHOLE, shown="100000")
     max_time: float | None = option(
@@ -138,11 +142,11 @@ class SweepOptions:
             if given is not None or declared.default is not None:
                 object.__setattr__(self, declared.name, option_value(declared, given))
         if self.engine in ("serial", "threads") and self.address is not None:
-            raise InputError("address", self.address, f"nothing where `engine` is {self.engine}")
+            raise InputError("address", self.address, "needs `engine` = ray or auto")
         if self.target_mcse is None and self.target_length is None:
             for name in ("min_replicates", "max_replicates"):
                 if (value := getattr(self, name)) is not None:
-                    raise InputError(name, value, "nothing without `target_mcse` or `target_length`")
+                    raise InputError(name, value, "needs `target_mcse` or `target_length`")
 
     @property
     def until_precise(self) -> bool:
@@ -150,7 +154,7 @@ class SweepOptions:
 
     @property
     def again(self) -> str:
-        """What to type to continue the sweep: ``fresh`` would move aside what it has done."""
+        """Advice on how to continue the sweep. With ``fresh`` it would start over."""
         return AGAIN.replace("again", "without `fresh`") if self.fresh else AGAIN
 
 
@@ -178,7 +182,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Function]:
-    """Give a function of ``**options`` the signature of declared options, and their help for {options}."""
+    """Replace ``**options`` in the signature, and {options} in the docstring, by the declared options."""
 
     def declare(function: Function) -> Function:
         own = signature(function)
@@ -202,7 +206,7 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
 
 
 def make_options(function: Callable[..., Any], kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
-    """Options of a kind, of which a function gives its ``own``; a name that it does not have is refused."""
+    """Make options from ``given`` and the function's ``own``; refuse names that are not its parameters."""
     from ldpflow.settings import closest
 
     names = [*signature(function).parameters]
@@ -223,11 +227,11 @@ class PlanOptions:
     pilot: Any = option(  # noqa: RUF009
         "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
     )
-    column: str | None = option("Its column; not needed if it alone has numbers, or mostly numbers.")
+    column: str | None = option("Column of the pilot; optional if no other has numbers or mostly numbers.")
     count_column: str | None = option("Column with the number of records of each value, one by default.")
     missing: str | None = option("drop: leave out records without a value; otherwise they are an error.")
     missing_value: float | Sequence[float] | None = option(
-        "Number that stands for no value, such as -1 or 9999: left out. There may be several.",
+        "Number or numbers that mean no value, such as -1 or 9999: their records are left out.",
         ("a number", lambda x: True),
     )
     jitter: float | None = option("Width of the noise that users add to their value.", POSITIVE)
@@ -235,8 +239,7 @@ class PlanOptions:
         "log1p, log or sqrt: scale of steps, starts and bins; other numbers are in the unit of the values."
     )
     edges: Sequence[float] | None = option(
-        "Increasing numbers between which the scale is linear, in the place of `transform`.",
-        FINITE,
+        "Increasing numbers between which the scale is linear, instead of `transform`.", FINITE
     )
     bounds: Sequence[float] | None = option("Public bounds of the values.", FINITE)
     tau: float | Sequence[float] | None = option("Level of the quantile. *", INSIDE)
@@ -244,15 +247,16 @@ class PlanOptions:
     n: float | Sequence[float] | None = option("Users. *", USERS)
     level: float | Sequence[float] | None = option("Nominal coverage. *", INSIDE)
     half_width: float | Sequence[float] | None = option(
-        "Half width wanted: n at each epsilon, epsilon at each n; with `compare` one for each `tau`, or all.",
+        "Wanted half width: find n for each epsilon and epsilon for each n. "
+        "With `compare`: one for all `tau`, or one for each.",
         LENGTH,
     )
-    response_rate: float | None = option("Share of invited users who answer: invitations.", SHARE)
-    difference: float | None = option("Difference of two groups to detect: users per group.", LENGTH)
+    response_rate: float | None = option("Share of invited users who answer; adds how many to invite.", SHARE)
+    difference: float | None = option("Difference of two groups to detect; adds the users per group.", LENGTH)
     power: float = option("Probability of detecting the difference.", INSIDE, 0.8)
     seed: int = option("Seed of the resampled pilots.", default=0)
     compare: bool = option(
-        "Compare all protocols for all quantiles, of a study or a pilot, from the same users.",
+        "Compare all protocols for all quantiles of a study or pilot, with equally many users.",
         default=False,
     )
     range: tuple[float, float] | None = option(
@@ -272,11 +276,11 @@ class PlanOptions:
 
     def __post_init__(self) -> None:
         if self.compare:
-            self.refuse(("difference",), "nothing with `compare`")
+            self.refuse(("difference",), "cannot be used with `compare`")
             hint = "Write a study of the law you expect, and compare that study."
-            self.refuse(("bounds",), "nothing with `compare`", hint)
+            self.refuse(("bounds",), "cannot be used with `compare`", hint)
         else:
-            self.refuse(("range", *OF_A_COMPARISON), "nothing without `compare`")
+            self.refuse(("range", *OF_A_COMPARISON), "needs `compare`")
         # A study checks the values of its own axes.
         by_study = AXES if self.pilot is None and self.bounds is None else ()
         for declared in fields(self):
@@ -293,7 +297,7 @@ class PlanOptions:
                 if value is not None and not (number and suits(value)):
                     raise InputError(declared.name, value, allowed)
         if len(list_of(self.half_width)) > 1 and not self.compare:
-            raise InputError("half_width", self.half_width, "one number without `compare`")
+            raise InputError("half_width", self.half_width, "one number, or several with `compare`")
         for name in ("range", "bounds"):
             given = getattr(self, name)
             ends = list_of(given)

@@ -26,9 +26,9 @@ def catalogue(
         typer.Argument(metavar="WHAT", help="studies, methods, another group, a kind (BB) or a study."),
     ] = None,
 ) -> None:
-    """List problems, mechanisms, algorithms, interval methods and bundled studies, or WHAT of them.
+    """List components and bundled studies, or only WHAT.
 
-    The list names the file or package of each component that a plug-in defines.
+    A component of a plug-in is listed with its file or package.
     """
     from ldpflow.settings import closest
     from ldpflow.study import allowed, bundled_studies
@@ -92,13 +92,13 @@ def new(
 def check_plugin(
     source: Annotated[str, typer.Argument(metavar="FILE", help="A .py file, or the name of a module.")],
 ) -> None:
-    """Check a plug-in: shapes, true value, unbiasedness, sensitivity, the same bits everywhere."""
+    """Check a plug-in: shapes, true value, unbiasedness, sensitivity, equal bits in any lane and process."""
     from ldpflow.testing import check_plugin as findings_of
 
     findings = findings_of(source)
     for finding in findings:
         typer.echo(str(finding))
-    wrong = sum(not finding.passed for finding in findings)
-    typer.echo(f"{len(findings)} checks, {wrong} wrong" if wrong else f"{len(findings)} checks, all is well")
-    if wrong:
+    failed = sum(not finding.passed for finding in findings)
+    typer.echo(f"{len(findings)} checks, {failed} failed" if failed else f"{len(findings)} checks passed")
+    if failed:
         raise typer.Exit(1)

@@ -1,7 +1,7 @@
 """Randomness of algorithms over many epochs: normal vectors of noise trees, orders of records.
 
-The vector of a tree's node is never stored. It follows from (seed, role, key, replicate) and (tree, level,
-index). The latter are the counter of a Philox stream, so a node's noise can be drawn alone, at any time.
+The vector of a tree's node is never stored. It follows from (seed, role, key, replicate), the key of a Philox
+stream, and (tree, level, index), its counter. So a node's noise can be drawn alone, at any time.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ BLOCK = 4 * LANES
 def normal_pair(bits):  # type: ignore[no-untyped-def]
     """Two independent N(0, 1) from 64 bits, by Box and Muller (1958).
 
-    The upper 40 bits make the radius (so |z| < 7.6), the lower 24 the angle, both midpoints of equal cells:
-    a place in a quarter of the circle, a swap of sine and cosine, and a sign.
+    The upper 40 bits give u and the radius sqrt(-2 log u), so |z| < 7.6. The lower 24 give the angle: a place
+    in a quarter circle, a swap of sine and cosine, and a sign. u and the place are midpoints of equal cells.
     """
     u = float_of(((bits >> U64(12)) & RADIUS) | ONE_BITS) - (1.0 - 2.0**-41)
     w = float_of(((bits << U64(28)) & ANGLE) | ONE_BITS) - (1.5 - 2.0**-23)
@@ -89,8 +89,8 @@ def draw_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
 def draw_subset(order, state, planes, used, count, size):  # type: ignore[no-untyped-def]
     """A uniform subset of ``size`` of 0..count-1 per lane becomes the first places of ``order``.
 
-    ``order`` holds a permutation per lane, any one, and keeps holding one. ``planes`` is a plane of
-    uniforms of which the first ``used`` rows are used up (CHUNK: draw it); returns the new number.
+    ``order`` holds any permutation per lane, before and after. ``planes`` is a plane of uniforms whose first
+    ``used`` rows are spent. A new plane is drawn if all CHUNK are. Returns the new ``used``.
     """
     for i in range(size):
         if used == CHUNK:

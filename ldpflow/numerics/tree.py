@@ -7,13 +7,13 @@ t_1, t_2, ... of the node has the weight w = sum_j (1 - alpha)^(z - t_j), and re
 moves the node by at most (unit sensitivity) w.
 
 With the noise of a node given as (unit sensitivity) sigma sqrt(v), the transcript is
-(z, c z / (2 sigma^2))-RDP with the cost c = max over records of sum over released nodes of w^2 / v. It is
-exact for a fixed order, and an upper bound over all orders if epochs are reshuffled. The paper bounds
-all weights of a node at once, with constants that are off in several places. The sum needs none of them.
+(r, c r / (2 sigma^2))-RDP for every order r, with the cost c = max over records of sum over released nodes of
+w^2 / v. The cost is exact for a fixed order, and an upper bound over all orders if epochs are reshuffled. The
+paper bounds all weights of a node at once, with constants that are off in several places.
 
 The noise of a prefix [1, t] has the variance Q_t = sum over nodes [y, z] of its cover of
-(1 - alpha)^(2 (t - z)), in units of a node's. It is plain arithmetic without a library's pow, since schedules
-follow from it.
+(1 - alpha)^(2 (t - z)), in units of a node's. Q_t is computed without a library's pow, since step schedules
+depend on it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ from numpy.typing import NDArray
 
 EXACT_STEPS = 2**23
 EXACT_EPOCH = 2**15
-"""Runs or epochs up to this length in a fixed order are accounted node by node; beyond, an upper bound.
-
-The time is about M min(M, T/M) log T.
+"""Runs or epochs up to this length in a fixed order are accounted node by node. If both are longer, an upper
+bound is used. The time is about M min(M, T/M) log T.
 """
 
 
@@ -56,10 +55,11 @@ def touched_nodes(steps: int, epoch: int) -> int:
 
 @dataclass(frozen=True)
 class NoiseTree:
-    """Released nodes of a tree, and v of their noise (unit sensitivity) sigma sqrt(v).
+    """Released nodes of a tree. Their noise has standard deviation (unit sensitivity) sigma sqrt(v).
 
-    Nodes that end at step ``early`` or before may have another v. Released are ``levels``, from the leaves
-    up, nodes that start ``after`` a step, and with ``left`` those of even index, all that prefix sums read.
+    v is ``variance``, or ``early_variance`` for nodes that end at step ``early`` or before. Released: the
+    lowest ``levels`` levels, nodes that start after step ``after``, and with ``left`` only even indices,
+    which suffice for prefix sums.
     """
 
     variance: float
@@ -86,10 +86,10 @@ class NoiseTree:
 
 
 def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
-    """Cost c of trees that are released together, adaptively or not, for T ``steps`` and M of an ``epoch``.
+    """Cost c of trees that are released together, adaptively or not, for T ``steps`` in epochs of M.
 
-    ``alpha``, in [1/M, 1], is the weight of the new gradient. Without one ``fixed`` order of all epochs the
-    result is an upper bound for every sequence of orders.
+    M is ``epoch``. ``alpha``, in [1/M, 1], is the weight of the new gradient. If all epochs do not have one
+    ``fixed`` order, the result is an upper bound for every sequence of orders.
     """
     if fixed and (steps <= EXACT_STEPS or epoch <= EXACT_EPOCH):
         cost = np.zeros(min(epoch, steps))
@@ -114,7 +114,7 @@ def add_fixed_cost(cost: NDArray[np.float64], tree: NoiseTree, steps: int, epoch
         weight = decay[back]
         if size > epoch:
             geometric = np.cumsum(powers(float(decay[epoch]), size // epoch + 2))
-            weight = weight * geometric[(size - 1 - back) // epoch]  # 1 + B + B^2 + ...
+            weight = weight * geometric[(size - 1 - back) // epoch]  # 1 + B + B^2 + ..., B = (1 - alpha)^M
         square = weight * weight
         for variance, index in tree.groups(level, steps):
             if len(index) > len(back):
@@ -124,7 +124,7 @@ def add_fixed_cost(cost: NDArray[np.float64], tree: NoiseTree, steps: int, epoch
                     cost += ends[at : at + len(cost)] * (square[i] / variance)
             else:
                 for z in ((i + 1) << level for i in index):
-                    # The positions are distinct, and a record at each of them.
+                    # Positions are distinct, so no index repeats.
                     cost[(z - back - 1) % epoch] += square / variance
 
 
@@ -135,7 +135,7 @@ def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
     period = epoch // math.gcd(epoch, stride)
     k = np.arange(min(count, period))
     result = np.zeros(epoch, dtype=np.int64)
-    # stride first: products stay below 2^63.
+    # Reduce stride first: products stay below 2^63.
     place = (((index.start + 1) << level) % epoch + k * (stride % epoch)) % epoch
     result[place] = count // period + (k < count % period)
     return result
@@ -144,10 +144,10 @@ def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
 def cost_bound(tree: NoiseTree, steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
     """Upper bound of the sum of w^2 / v over a tree's nodes, for every record and order.
 
-    A level's weights add up to at most one a visit, and no weight exceeds ``most``, so the sum of
-    squares of k nodes is at most min(visits most, k most^2). In a fixed order visits lie M apart, and
-    most = 1 + B + B^2 + ...; reshuffled, two visits may be adjacent, at the end of an epoch and the
-    start of the next, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
+    The weights of a record in a level add up to at most its visits, and no weight exceeds ``most``, so the
+    sum of squares of k nodes is at most min(visits most, k most^2). In a fixed order visits lie M apart, and
+    most = 1 + B + B^2 + ..., B = (1 - alpha)^M. Reshuffled, two visits may be adjacent, at the end of one
+    epoch and the start of the next, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
     """
     decay = float(powers(1.0 - alpha, epoch + 1)[epoch])
     total = 0.0
@@ -222,7 +222,7 @@ def window_variance(
 
 
 def mean_window_discount(length: int, alpha: float, samples: int = 61) -> float:
-    """The mean over positions of a window's variance in units of a node's, from evenly spaced ones."""
+    """Mean variance of a window over evenly spaced positions, in units of a node's."""
     period = 1 << length.bit_length()
     starts = [period + 1 + i * period // samples for i in range(samples)]
     return math.fsum(window_variance(a, a + length - 1, alpha) for a in starts) / samples
@@ -240,11 +240,11 @@ def squared_weights(decay: float, cross: float) -> float:
 def reduced_variance(
     t: int, batches: int, alpha: float, cross: float, early: float, late: float, small: float
 ) -> tuple[float, float, float, float, float]:
-    """Variance per coordinate of the sensitivity-reduced momentum's noise at step t, by independent parts.
+    """Variance per coordinate of the sensitivity-reduced momentum's noise at step t, in independent parts.
 
-    They are of the prefix and the window of G that enter in full, of the earlier windows of G (weight
-    ``cross``) and of Delta, and of r. A node of tree G has variance ``early`` if it ends at step 2 M or
-    before, else ``late``, one of Delta and r ``small``.
+    Parts: prefix of tree G, its window that enters in full, its other windows (weight ``cross``), windows of
+    tree Delta, and prefix of tree r (see dp_nsgd_reduced). A node of tree G has variance ``early`` if it ends
+    at step 2 M or before, else ``late``. A node of Delta or r has ``small``.
     """
 
     def of_g(y: int, z: int) -> float:
@@ -264,7 +264,7 @@ def reduced_variance(
             second = weight * weight * window_variance(r + 1, r + batches, alpha, of_g)
             break
         peak = max(peak, weight)
-        if weight < 1e-9 * peak:  # and falling: what is left changes no double
+        if weight < 1e-9 * peak:  # later weights are smaller still: the rest changes no double
             break
         a, b = t - i * batches + 1, t - (i - 1) * batches
         unit = weight * weight

@@ -1,6 +1,6 @@
 """Reports of one replicate: the question to every user, theta_{i-1}, and the user's private gradient.
 
-Streams, gradient, randomiser and recursion are those of a sweep, in one lane. So theta has the path's bits.
+Streams, gradient, randomiser and recursion are a sweep's, in one lane: theta equals the path's bit for bit.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def keep_rows(  # type: ignore[no-untyped-def]
     thetas,
     reports,
 ):
-    """Simulate the next users of lane 0: the question to each, and the private gradient A of each.
+    """Simulate the next users of lane 0: the question to each, and each one's private gradient A.
 
     ``counters`` holds the finished steps and the reports of the current one.
     """
@@ -98,7 +98,7 @@ def rows_kernel(path: OnePass) -> Any:
     case = kernel_case(path, ())
     changed: dict[str, Any] = {}
     if path.mechanism.replaces_data():
-        # Equal to the reports of the expansion around an anchor, which is exact.
+        # A sweep's kernel may expand F, but decides every report as F would, so reports are equal.
         changed = {
             "gradient": part_of(path.problem, "bit_probability"),
             "randomise": part_of(path.randomiser, "randomise_probability"),

@@ -133,7 +133,7 @@ def test_a_small_study_starts_no_ray_and_a_large_one_does(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])
 def test_an_address_is_for_ray(engine):
-    with pytest.raises(InputError, match="address"):
+    with pytest.raises(InputError, match="^address needs engine = ray or auto"):
         SweepOptions(engine=engine, address="auto")
 
 

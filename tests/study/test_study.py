@@ -154,7 +154,7 @@ SPLIT = [{"kind": "ldp_sgd"}, {"kind": "budget_split", "perturbations": 4}]
 
 def test_a_method_that_makes_no_cell_is_named_with_the_reason():
     study = Study.from_mapping(changed(algorithm=SPLIT, method=[{"kind": "PB"}, {"kind": "SN"}]))
-    assert study.left_out() == ["PB is left out with ldp_sgd: it takes the perturbed paths of budget_split"]
+    assert study.left_out() == ["PB is left out with ldp_sgd: it needs the perturbed paths of budget_split"]
     both = Study.from_mapping(
         changed(
             problem={"kind": "quantile"},

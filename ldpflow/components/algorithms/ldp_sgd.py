@@ -7,11 +7,11 @@ equation 6 has the minus that descends. Each record is used once, so the transcr
 guarantee per record.
 
 Tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018): constant steps, and the output is
-(1/(n - floor(n/2))) sum_{i > n/2} theta_i. Interval methods take the average of all iterates as their centre.
+(1/(n - floor(n/2))) sum_{i > n/2} theta_i. Interval methods around the average use that of all iterates.
 
-DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail averaging of shuffled records, gradients
-clipped at zeta with noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes it
-private in the central sense, for small epsilon only (see ldpflow.numerics.accounting). Only records of
+DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail-averaged SGD on shuffled records, with
+gradients clipped at zeta and noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes
+it private in the central sense, for small epsilon only (see ldpflow.numerics.accounting). Only records of
 a file are shuffled: simulated ones are exchangeable. Unshuffled it is ``tail_sgd`` with ``clipped_gaussian``.
 """
 
@@ -84,7 +84,7 @@ def project(kernel, theta, start, radius, lane):  # type: ignore[no-untyped-def]
     for j in range(kernel.D):
         distance = theta[j * LANES + lane] - start
         square += distance * distance
-    # Infinite, not undefined, at the start itself.
+    # At the start the ratio is infinite, so shrink is 1.
     shrink = min(1.0, radius / np.sqrt(square))
     for j in range(kernel.D):
         theta[j * LANES + lane] = start + shrink * (theta[j * LANES + lane] - start)
@@ -163,7 +163,7 @@ class TailSgd(RecordSgd):
     Parameters
     ----------
     eta : float > 0, optional
-        Step length, by default 1/(2 R_x^2), the largest that the theory of least squares admits (Lemma 3.5).
+        Step length, by default 1/(2 R_x^2), the largest in Lemma 3.5 of Varshney, Thakurta and Jain (2022).
     """
 
     counts_in_mechanism: ClassVar[bool] = True
@@ -174,9 +174,9 @@ class TailSgd(RecordSgd):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if self.eta is None and not isinstance(problem, LeastSquares):
-            return "eta must be given but for least_squares"
+            return "eta is required except with least_squares"
         if mechanism.replaces_data():
-            return "its steps are constant; private bits drawn directly go with ldp_sgd"
+            return "sampling by private bits needs decaying steps: use ldp_sgd"
         return None
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
@@ -195,7 +195,7 @@ class TailSgd(RecordSgd):
         return {"c": self.step_constant(), "gamma": 0.0, "theta0": self.theta0, "radius": 0.0}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """At theta*, and for a simulated least_squares in the stationary state around it."""
+        """Covariance at theta*; for a simulated least_squares, in the stationary state."""
         at_truth = super().step_covariance(problem, mechanism)
         if not isinstance(problem, LeastSquares) or problem.stored_records():
             return at_truth
@@ -233,10 +233,10 @@ class DpSsgd(OnePassRegression, TailSgd):
     clip : float > 0, optional
         zeta, by default 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) (Theorem 3.2).
     step_rule : str
-        Default of eta: ``practical`` 1/(2 R_x^2), or ``printed``, the least of that,
+        Default of eta: ``practical`` 1/(2 R_x^2), or ``printed``, the smallest of 1/(2 R_x^2),
         c1 / (log^{4a+2}(n) K_2^2 R_x^2 kappa d alpha^2) and c2 / (log^{2a+2}(n) R_x^2).
     c1, c2 : float
-        As in the proof of Theorem 3.2: so small that nothing moves at any n in reach.
+        Constants of the proof of Theorem 3.2, so small that iterates hardly move at any feasible n.
     noise_multiplier : float, optional
         alpha, filled in from epsilon, delta and n.
     """
@@ -281,22 +281,22 @@ class DpSsgd(OnePassRegression, TailSgd):
         assert self.clip is not None and self.noise_multiplier is not None and self.eta is not None
         found = []
         eigenvalues = problem.lambdas
-        if problem.stored_records():  # only the two ends are known: the least one repeated
+        if problem.stored_records():  # only the extremes are known: take the smallest for all others
             eigenvalues = (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())
         inverse = sum(1.0 / v for v in eigenvalues)
         share = 4.0 * (self.noise_multiplier * self.clip) ** 2 * inverse / horizon
         start = 0.5 * problem.signal() ** 2
         if share > start:
             found.append(
-                f"dp_ssgd at n = {horizon:,}, epsilon = {self.epsilon:g}: vacuous at this size. The noise "
-                f"alone (alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess "
+                f"dp_ssgd at n = {horizon:,}, epsilon = {self.epsilon:g}: worse than the start. The "
+                f"noise alone (alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess "
                 f"risk of about {share:.2g}; the start has {start:.2g}"
             )
         forgotten = self.eta * problem.smallest() * horizon
         if forgotten < 10.0:
             found.append(
-                f"dp_ssgd at n = {horizon:,}: vacuous at this size. With eta = {self.eta:.2g} the start "
-                f"is not forgotten: eta mu n = {forgotten:.2g}"
+                f"dp_ssgd at n = {horizon:,}: with eta = {self.eta:.2g} the start is not forgotten: eta "
+                f"times the smallest eigenvalue times n is {forgotten:.2g}, below 10"
             )
         return found
 

@@ -6,8 +6,8 @@
     thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j,   k = 1..B,   eps iid, mean 0, variance 1, bounded
     interval of level 1 - 2a:  [thetabar + q_a, thetabar + q_{1-a}],  q_a the type-7 quantile
 
-Given the path, the replicates have mean 0 and variance sum_j D_j^2/(m l)^2. This is the square of the
-method's standard error.
+Given the path, the replications have mean 0 and variance sum_j D_j^2/(m l)^2, the square of the method's
+standard error.
 
 **CHB**, cheap bootstrap (Lam and Wang, 2026): a few replications and a t quantile
 
@@ -21,8 +21,8 @@ S2 estimates the variance that BB has: if BB's intervals are too short, so are t
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget it is conservative. The weights multiply the privacy noise of a perturbed path too, so
-this path has variance E w^2 S_LDP = 2 S_LDP. The estimate has S_LDP (at budget eps/(B + 1)).
+With a split budget it is conservative. Random weights w (E w = 1, E w^2 = 2) multiply the privacy noise of a
+perturbed path too: its covariance is 2 S_LDP. That of the path itself is S_LDP (both at budget eps/(B + 1)).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES, lane_states
 from ldpflow.settings import Setting
 
-REPLICATIONS = Setting("count", "bootstrap replications of BB; null elsewhere", logarithmic=True)
+REPLICATIONS = Setting("count", "bootstrap replications of BB and CHB; null elsewhere", logarithmic=True)
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1])"
 GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in registers
 GROUP_SIZE = GROUP * LANES
@@ -84,11 +84,11 @@ class BlockBootstrap(PathIntervalMethod):
     beta: Annotated[
         float,
         Field(gt=0, lt=1),
-        Setting("1", "block exponent of BB; null elsewhere", symbol="β", title="block exponent"),
+        Setting("1", "block exponent of BB and CHB; null elsewhere", symbol="β", title="block exponent"),
     ] = 0.75
     B: Annotated[int, Field(ge=2, le=10**5), REPLICATIONS] = 500
     multiplier: Annotated[
-        Literal["uniform", "rademacher"], Setting("-", "law of BB's multipliers; null elsewhere")
+        Literal["uniform", "rademacher"], Setting("-", "law of multipliers of BB and CHB; null elsewhere")
     ] = "uniform"
 
     def unsuitable(self, source: PathSource) -> str | None:
@@ -127,7 +127,7 @@ class BlockBootstrap(PathIntervalMethod):
     def around(
         self, estimate: Array, deviations: Array, values: Array, count: int, levels: Sequence[float]
     ) -> Intervals:
-        """Intervals from D_j, shape (m, d, R), and :meth:`replicates`, both sums; ``count`` is m l."""
+        """Intervals from D_j, shape (m, d, R), and the sums of :meth:`replicates`. ``count`` is m l."""
         sd = np.sqrt(in_order(deviations * deviations))
         values.sort(axis=-1)
         values /= count
@@ -182,7 +182,7 @@ def quantile(values: Array, p: float) -> Array:
 
 
 def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-untyped-def]
-    """Fill out[x] with the sums sum_j eps_j^(k) D_j, k = 1..B; x is coordinate and lane.
+    """Fill out[x] with the sums sum_j eps_j^(k) D_j, k = 1..B. x runs over coordinates and lanes.
 
     Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on, so the sums for B = 500 are the first of
     those for B = 1000. One multiplier serves all coordinates.
@@ -277,7 +277,7 @@ class PerturbedBootstrap(PathIntervalMethod):
     def unmet_need(self, source: PathSource) -> str:
         reason = super().unmet_need(source)
         return reason or (
-            "" if source.algorithm.perturbed_paths() else "it takes the perturbed paths of budget_split"
+            "" if source.algorithm.perturbed_paths() else "it needs the perturbed paths of budget_split"
         )
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:

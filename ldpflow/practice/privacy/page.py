@@ -1,4 +1,4 @@
-"""Privacy page: guarantees of a mechanism in a design, in every notion that follows, with sources.
+"""Privacy page: a mechanism's guarantees in a design, in every notion that can be derived, with sources.
 
 The page starts from the guarantee of one report (or of one central release) and follows it through the
 design: several reports about one user, users who do not answer, a secret random sample of users, reports in
@@ -10,9 +10,9 @@ Privacy amplification by subsampling, Theorem 9: without replacement, records re
 
     (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
 
-The theorem is about sets. It is false for reports in an order that an observer knows something about: three
-people are invited in a known order, and two of them, drawn uniformly, respond with epsilon = 3. The
-observer's epsilon is 2.956, but the formula gives 2.619.
+The theorem is about sets. It is false if an observer knows something about the order of the reports: three
+people are invited in a known order, and two of them, drawn uniformly, respond with epsilon = 3. Epsilon is
+then 2.956 against this observer, but the formula gives 2.619.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def amplify(epsilon: float, rate: float) -> float:
     return math.log1p(rate * math.expm1(epsilon))
 
 
-LEVEL = 0.05  # of a test
+LEVEL = 0.05  # of the tests whose power is printed
 BALLE = "Balle, Barthe and Gaboardi 2018, Theorem 9"
 
 
@@ -56,14 +56,14 @@ class CollectionDesign:
     Parameters
     ----------
     reports : int >= 1
-        Reports about one user that an adversary may link, k. If the mechanism has every user answer several
-        times, these answers count as one report.
+        Reports about one user that an adversary may link, k. The page multiplies k by the answers that the
+        mechanism takes from each user.
     response_rate : float in (0, 1]
         Share of the invited who respond. By itself it promises nothing.
     secret_sample : bool
-        Whether the observer cannot tell who responded. The page states the conditions on the order of the
-        reports, on who responded and on how often. SGD sees reports in the order of its steps, so a shuffler
-        must make this order. Only a secret sample gives one of the invited more than a responder's guarantee.
+        Whether the observer cannot tell who responded. The page states the conditions: on order, on
+        responders, and on reports per user. SGD takes reports in the order of its steps, so a shuffler must
+        choose that order. Only a secret sample gives the invited more than a responder's guarantee.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional
@@ -87,7 +87,7 @@ class CollectionDesign:
         if self.secret_sample and self.response_rate == 1:
             raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")
         if self.shuffled != (self.users is not None):
-            allowed = "the number of users whose reports are shuffled, with `shuffled` alone"
+            allowed = "a number with `shuffled`, nothing without it"
             raise InputError("users", self.users, allowed)
         if self.users is not None and not self.users >= 1:
             raise InputError("users", self.users, "a whole number >= 1")
@@ -95,10 +95,11 @@ class CollectionDesign:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Line of the page: ``release`` is seen by ``against``, and has the guarantee in several notions.
+    """Line of the page: the guarantee of ``release`` against an observer, ``against``, in several notions.
 
-    epsilon is of pure DP, mu of Gaussian DP, rho of zero-concentrated DP, ``epsilon_at_delta`` the least that
-    is proved, ``renyi`` the Renyi divergence by order. ``unproved`` says why there is no number.
+    epsilon is of pure DP, mu of Gaussian DP, rho of zero-concentrated DP. ``epsilon_at_delta`` is the
+    smallest proved epsilon at ``delta``, ``renyi`` maps orders to Renyi divergences. ``unproved`` says why
+    there is no number.
     """
 
     scope: str
@@ -120,8 +121,8 @@ class PrivacyPage:
     """Privacy guarantee of a mechanism (or a central algorithm) in a design.
 
     ``notion`` and ``unit`` are those of the guarantee that the page starts from. ``local``: it holds against
-    the collector of the reports too. There are no guarantees if nothing is protected. ``collected`` says of a
-    planned collection what is asked and seen, in sentences.
+    the collector of the reports too. ``guarantees`` is empty if nothing is protected. ``collected``:
+    sentences on what a planned collection asks of its users and what the collector sees.
     """
 
     name: str
@@ -134,7 +135,7 @@ class PrivacyPage:
     collected: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The page as plain values, for JSON. No value is infinite or NaN: None is a missing one."""
+        """The page as plain values, for JSON. Missing values are None. No value is infinite or NaN."""
         result = asdict(self)
         for guarantee in result["guarantees"]:
             guarantee["renyi"] = {f"{order:g}": value for order, value in guarantee["renyi"].items()}
@@ -164,7 +165,7 @@ def paragraph(text: str, indent: str = "") -> str:
 
 
 def odds(epsilon: float) -> tuple[str, str, str]:
-    """e^epsilon, the largest posterior of one of two values that were equally likely, and a test's power."""
+    """e^epsilon, the largest posterior of one of two equally likely values, and a test's largest power."""
     factor = f"{math.exp(epsilon):.4g}" if epsilon < 50 else f"e^{epsilon:.4g}"
     sure = 1.0 / (1.0 + math.exp(-epsilon))
     # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
@@ -173,7 +174,7 @@ def odds(epsilon: float) -> tuple[str, str, str]:
 
 
 def power(mu: float) -> str:
-    """Largest power of a test at this level under Gaussian DP."""
+    """Largest power of a test at level 0.05 under Gaussian DP."""
     return f"{50 * math.erfc((1.6448536269514722 - mu) / math.sqrt(2.0)):.1f}%"
 
 
@@ -192,7 +193,7 @@ def privacy_page(
     Raises
     ------
     InputError
-        If the design is impossible, or the statement is in a notion that is not known here.
+        If the design is impossible, or the page does not know the notion of the statement.
     """
     design = CollectionDesign() if design is None else design
     local = "central" not in statement.notion and statement.notion != "none"
@@ -223,7 +224,7 @@ def privacy_page(
 
 
 def collected_words(collection: Collection) -> list[str]:
-    """What a planned collection asks of its users and what the collector sees, in paragraphs."""
+    """Paragraphs on what a planned collection asks of its users and what the collector sees."""
     protocol = collection.protocol
     rounds = protocol.interaction_rounds() if protocol is not None else collection.steps(collection.n or 0)
     text = render(
@@ -232,7 +233,7 @@ def collected_words(collection: Collection) -> list[str]:
     return [" ".join(part.split()) for part in text.split("\n\n")]
 
 
-ANSWERED = "what the observer learns from the fact that the user answers is counted below, and not here"
+ANSWERED = "what an observer learns from seeing that the user answers is counted below, not here"
 UNEVEN = "whether a user answers depends on the value"
 COMPOSED = (
     "each report has fresh randomness; what is asked may depend on earlier reports",
@@ -255,9 +256,9 @@ def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> 
     if math.isinf(epsilon):
         always, sign, rate = ("always", "silence", 1 - low) if high == 1 else ("never", "an answer", high)
         shown = f"{sign} shows the other side (probability {rate:g})"
-        return line(design.delta, unproved=f"values on one side {always} get an answer, so {shown}")
+        return line(design.delta, unproved=f"users on one side {always} answer, so {shown}")
     return line(
-        conditions=("whether a user answers depends on the own value and on chance alone",),
+        conditions=("whether a user answers depends only on the user's value and on chance",),
         delta=design.delta,
         **pure_notions(epsilon, design.reports, design.delta),
     )
@@ -266,8 +267,8 @@ def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> 
 SECRET_SAMPLE = (
     "the number of responders was fixed beforehand, and every set of that many of the invited is equally "
     "likely to respond, whatever the values are",
-    "who responded and who did not stays secret: against people who know that somebody responded only the "
-    "guarantees above hold",
+    "who responded and who did not stays secret: if an observer knows that a given person responded, only "
+    "the guarantees above hold",
     "reports are seen without order, or in a uniformly random order that stays secret, not in that of "
     "invitations or arrivals",
     "all responders send equally many reports",
@@ -287,7 +288,7 @@ def sampled_release(
     line = partial(
         Guarantee,
         "sampled",
-        f"everything, about one of the invited of whom {rate:g} respond",
+        f"everything released about one invited person (a share {rate:g} responds)",
         "anyone who knows neither who responded nor the order of the reports",
         design.delta,
     )
@@ -298,7 +299,7 @@ def sampled_release(
         found = notions(name, statement, design.reports * statement.reports, delta).get(notion)
         return None if found is None else amplify(found, rate)
 
-    # A record is in the sample with probability rate only.
+    # The record is in the sample with probability ``rate``: a delta of that size allows any release.
     hidden = design.delta >= rate
     pair = 0.0 if hidden else epsilon("epsilon_at_delta", design.delta / rate)
     return line(
@@ -332,9 +333,9 @@ def shuffled_release(
     else:
         central = shuffled_epsilon(statement, n, design.delta)
     if central is None and not reason:
-        largest = largest_local_epsilon(n, design.delta / 2)
-        limit = f"no epsilon of one report up to {largest:.4g}, the theorem's limit with {n:,} users"
-        reason = f"{limit}, gives this delta" if largest > 0 else f"the theorem says nothing for {n:,} users"
+        largest = largest_local_epsilon(n, design.delta / (1 if statement.mu is None else 2))
+        limit = f"covers epsilon up to {largest:.4g} per report with {n:,} users, and proves nothing here"
+        reason = f"the theorem {limit if largest > 0 else f'needs more than {n:,} users'}"
     return Guarantee(
         "shuffled",
         f"all reports of {n:,} users, shuffled",
