@@ -46,7 +46,12 @@ def trace(study: Study, replicate: int = 0) -> pa.Table:
     simulator = plans[0].simulator
     least = simulator.parts()["algorithm"].records_per_step()
     if least >= LAST:
-        raise InputError("study", study.name, f"steps of fewer than {LAST:,} records", f"Those of this study have {least:,}.")
+        raise InputError(
+            "study",
+            study.name,
+            f"steps of fewer than {LAST:,} records",
+            f"Those of this study have {least:,}.",
+        )
     grid = log_grid(max(FIRST, least), LAST, POINTS)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     size = simulator.cost(simulator.needs(cells), 1).bytes

@@ -39,6 +39,7 @@ from ldpflow.results.explanation import (
 )
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.kernels import uncompiled
 from tests.studies import changed
 
 TERM = r"([+-]\d+\.\d+) ± \S+ \(([^()]+)\)"
@@ -197,6 +198,20 @@ def test_explanations_of_a_real_run_add_up(run):
     # Variability is negative wherever lengths vary, so that it is no test of 0.
     others = sum(len(re.findall(r"within 2 MCSE|lengths vary \d+%\)", text)) for _, text in texts)
     assert 0 < named == terms - others < looked and chance == round(BY_CHANCE * looked)
+
+
+def test_every_coordinate_is_explained(tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
+    study = changed(
+        replicates=20,
+        problem={"kind": "linear_regression", "coefficients": [1.0, 0.5]},
+        mechanism={"kind": "laplace", "epsilon": 2},
+        grid={"n": [200], "level": [0.9]},
+        method={"kind": "SN"},
+    )
+    run_study(Study.from_mapping(study), tmp_path, engine="serial")
+    table = explain(RunStore(tmp_path), RunStore(tmp_path).read_summary())
+    assert table.num_rows == 2 and None not in table["explanation"].to_pylist()
 
 
 def test_counts_of_causes(run):

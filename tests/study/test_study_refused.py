@@ -18,6 +18,7 @@ from tests.studies import BASE, changed
 BATCHES = {"kind": "minibatch_sgd", "batch_size": 5000}
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"algorithm__gamma": [0.7, 0.3]}, "algorithm.gamma", "(1/2, 1)"),
+    ({"algorithm__c": 0}, "algorithm.c", "> 0"),
     ({"algorithm__theta0": math.nan}, "algorithm.theta0", "finite"),
     ({"algorithm__gama": 0.6}, "algorithm.gama", "'gamma'"),
     ({"mechanism__epsilon": 0}, "mechanism.epsilon", "[1e-06, 30]"),
