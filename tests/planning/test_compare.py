@@ -12,6 +12,7 @@ import pytest
 from scipy.stats import binom
 
 import ldpflow as lf
+from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
@@ -25,6 +26,7 @@ from ldpflow.practice.planning.compare import (
     make_forecasts,
     predict_row,
     reaches,
+    steps_of,
 )
 from ldpflow.practice.planning.forecasts import (
     DECIDING,
@@ -350,6 +352,11 @@ def test_studies_that_are_not_compared(name):
     with pytest.raises(InputError) as caught:
         plan(Study.from_mapping(MAPPING | REFUSED[name]), range=RANGE)
     assert caught.value.field == name.partition(" ")[0]
+
+
+def test_the_first_suitable_algorithm_of_a_study_is_compared():
+    algorithms = [{"kind": "minibatch_sgd"}, {"kind": "ldp_sgd", "c": 2.0}]
+    assert steps_of([{"algorithm": ALGORITHMS[each.pop("kind")](**each)} for each in algorithms]).c == 2.0
 
 
 def test_a_range_is_needed():

@@ -252,11 +252,11 @@ REFUSED = {
     },
     "bounds": {
         "tau": [None, [], 1.5], "epsilon": [None, 0], "n": [None, 0, 1.5], "level": [1.0],
-        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3), 5, "ab", (-1e308, 1e308)],
+        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3), 5, "ab", (-1e308, 1e308), [None], (0, 10**400)],
     },
     "pilot": {
         "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()],
-        "jitter": ["a", [1.0, 2.0], -1.0], "missing_value": ["a", 0.5], "edges": ["ab", ()],
+        "jitter": ["a", [1.0, 2.0], [1.0], -1.0], "missing_value": ["a", 0.5], "edges": ["ab", ()],
         "half_width": [(1, 2)],
     },
     "several": {"n": [1], "tau": [(0.5, 0.5)], "half_width": [(1, 2, 3)]},

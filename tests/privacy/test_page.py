@@ -189,6 +189,8 @@ def test_shuffling_is_refused_where_it_is_not_proved():
         page("laplace", {"epsilon": 1.0}, shuffled=True, users=users, reports=reports).guarantees[-1]
         for users, reports in ((100, 1), (10**6, 1), (10**6, 2))
     )
+    strong = page("laplace", {"epsilon": 3.0}, shuffled=True, users=1000, delta=1e-6).guarantees[-1]
+    assert f"up to {math.log(1000 / (16 * math.log(2e6))):.4g} " in strong.unproved
     assert few.epsilon_at_delta is None and few.unproved and many.epsilon_at_delta < 0.1
     assert "one report a user" in twice.unproved
     central = PrivacyStatement("(eps, delta)-DP (central)", epsilon=1.0, delta=1e-7)
