@@ -252,7 +252,8 @@ REFUSED = {
     },
     "bounds": {
         "tau": [None, [], 1.5], "epsilon": [None, 0], "n": [None, 0, 1.5], "level": [1.0],
-        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3), 5, "ab", (-1e308, 1e308), [None], (0, 10**400)],
+        "bounds": [(1, 0), (1, 1), (0, math.inf), (math.nan, 1), (1, 0, 3), 5, "ab", (-1e308, 1e308),
+                   [None], (0, 10**400)],
     },
     "pilot": {
         "pilot": ["no.csv", 5, [1.0, 2.0], np.ones(30), object()],
