@@ -120,13 +120,13 @@ def source_points(
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
     """The first algorithm that asks user by user and whose steps decrease, or are not declared."""
-    algorithms = [found["algorithm"] for found in parts if "algorithm" in found]
+    algorithms: list[Algorithm] = [found["algorithm"] for found in parts if "algorithm" in found]
     found = [a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())]
     suitable = [a for a in found if a.records_per_step() == 1 and not a.by_coordinate()]
     if found and not suitable:
         allowed = "an algorithm that asks user by user, with one c and one theta0"
         raise InputError("algorithm", found[0].kind, allowed)
-    return (suitable or [LdpSgd()])[0]
+    return suitable[0] if suitable else LdpSgd()
 
 
 def compare_designs(
