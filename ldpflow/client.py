@@ -6,9 +6,9 @@ returns a uniform integer in [0, limit), so that test vectors can name every int
 
 **Privacy.** A report is eps-LDP if no report becomes more probable by more than the factor e^eps when the
 user's value is replaced by any other one. The adversary sees the report, the question and all public
-parameters, knows this program, and may choose all of these and know every other user. It does not see the
-device: no function hides how long it ran or that somebody took part. The budgets of several reports of one
-user add up.
+parameters, and knows this program. It may choose the question and the parameters and know every other user.
+It does not see the device: no function hides how long it ran or that somebody took part. The budgets of
+several reports of one user add up.
 
 **Exactness.** No report depends on rounding. A coin compares a uniform integer with integer weights: the true
 answer has weight a = floor(2^64 e^eps), every other one b = 2^64. The ratio a/b is at most e^eps, and
@@ -251,9 +251,10 @@ def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw 
     """Report of a gradient that is clipped to the L1 norm ``clip``, with discrete Laplace noise.
 
     The noise has scale 2 clip/epsilon. Privacy: epsilon-LDP exactly, for every gradient: two gradients on the
-    grid differ by at most 2 clip in L1. The adversary sees the noisy vector. The grid of clip/2^20 moves a
-    coordinate by at most clip/2^21. Source: Dwork et al. (2006); Canonne, Kamath and Steinke (2020),
-    algorithm 2, for the noise; mechanism ``laplace`` with sensitivity 2 clip.
+    grid differ by at most 2 clip in L1. The adversary sees the noisy vector. Rounding moves a coordinate
+    by at most clip/2^21, or by less than (d + 3)/2 grid steps of clip/2^20 if the gradient is clipped (d
+    coordinates). Source: Dwork et al. (2006); Canonne, Kamath and Steinke (2020), algorithm 2, for the noise;
+    mechanism ``laplace`` with sensitivity 2 clip.
     """
     steps, bound = to_grid(gradient, clip), 2**GRID_BITS
     size = sum(map(abs, steps))
@@ -266,11 +267,10 @@ def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw 
 def gaussian(gradient: Sequence[float], mu: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:
     """Report of a gradient that is clipped to the L2 norm ``clip``, with discrete Gaussian noise.
 
-    The noise has standard deviation 2 clip/mu. Privacy: (mu^2/2)-zCDP exactly, for every gradient. mu-GDP but
-    for an event of probability d mu^2 2^-47 (d coordinates, mu <= 1000): so far is the discrete law of a
-    report from rounded Gaussian noise in total variation. The adversary sees the noisy vector. Source: Dong,
-    Roth and Su (2022); Canonne, Kamath and Steinke (2020), algorithm 3, for the noise; mechanism
-    ``clipped_gaussian``.
+    The noise has standard deviation 2 clip/mu. Privacy: (mu^2/2)-zCDP exactly, for every gradient. mu-GDP
+    except on an event of probability d mu^2 2^-47: the total variation distance from rounded Gaussian noise
+    (d coordinates, mu <= 1000). The adversary sees the noisy vector. Source: Dong, Roth and Su (2022);
+    Canonne, Kamath and Steinke (2020), algorithm 3, for the noise; mechanism ``clipped_gaussian``.
     """
     steps, bound = to_grid(gradient, clip), 2**GRID_BITS
     square = sum(q * q for q in steps)

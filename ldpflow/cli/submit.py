@@ -31,8 +31,8 @@ def submit(
 ) -> None:
     """Run a study as a job of a Ray cluster; submit it again to continue it.
 
-    The study and this package are sent with the job. Flags of the design (*) replace the study's values and
-    may be repeated.
+    The study and this package are sent with the job. Flags of the design (*) replace the study's values;
+    all but --seed may be repeated.
     """
     from ldpflow.engine.jobs import Jobs, cluster_address
     from ldpflow.study import load_study

@@ -30,7 +30,7 @@ from ldpflow.store.schema import declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
 BIAS, TIMES = 0.1, 25.0  # as in feasible_n: largest bias (SE), fewest relaxation times of a run that arrives
-SMALL = 0.5  # bias (SE) up to which a verdict on steps is on the spread: see Arrival.verdict
+SMALL = 0.5  # up to this bias (SE) `steps_too_large` means a too large spread
 MOST_USERS = 100.0  # largest factor of n in an advice
 CENTRE = "another centre, such as TR if it holds its level here"
 
@@ -43,10 +43,10 @@ def explain(
 ) -> pa.Table:
     """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
 
-    Coverage is the level plus all effects but ``rest_effect``, the sum of the single effects that are not
-    named, ``joint`` and ``limits``. The metadata ``note`` counts main causes, clear effects, and those that
-    chance would name.
-    ``pieces`` are the stored cells, for a caller that reads them too.
+    Coverage is the level plus all effects but ``rest_effect``, which sums ``joint``, ``limits`` and the
+    unnamed single effects. The metadata ``note`` counts main causes, clear effects, and those that chance
+    would name.
+    ``pieces``: the stored cells, if the caller reads them itself.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -89,9 +89,9 @@ def explain(
 
 
 def with_note(table: pa.Table) -> pa.Table:
-    """The table with a ``note`` of its own rows: what :func:`explain` counts, again after a selection."""
+    """Add the ``note`` of :func:`explain`, counted over the rows of this table."""
     rows = table.to_pylist()
-    # Lengths that vary cost coverage, however little: no test of 0.
+    # Variability is negative wherever lengths vary, so it is no test of 0.
     tested = {*EFFECTS[:-1]} - {"variability"}
     named = sum(len(tested.intersection((row["clear_effects"] or "").split(", "))) for row in rows)
     looked = sum((row[f"{name}_effect_mcse"] or 0.0) > TINY for row in rows for name in tested)
@@ -138,8 +138,8 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     """Share of failed replicates in words if they are the main cause of a low coverage, else "".
 
     They are if the coverage with failures as misses is more than two MCSE below the level, and failures lower
-    it by more than the largest effect or by more than the gap of the finished replicates. Without a clear
-    effect a loss of more than two MCSE is enough, since no other cause is known.
+    it by more than the largest effect or by more than the gap of the finished replicates. Without such a gap
+    any loss is enough, without a clear effect one of more than two MCSE.
     """
     misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]
@@ -158,7 +158,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 def cautions(row: Mapping[str, Any], declared: Iterable[Column]) -> list[str]:
     """Warnings from the diagnostics of a method's intervals, with advice.
 
-    ``declared`` are those of the summary, for a method that is not installed.
+    ``declared``: the summary's columns, for a method that is not installed.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(declared if method is None else method.diagnostics, row)
@@ -259,7 +259,8 @@ class PredictedBias:
         k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
         moved = ""
         if not math.isnan(found.last_mean):
-            moved = f", theta went from {row['theta0']:g} to {found.last_mean:.3g} of {row['truth']:.3g}"
+            ends = f"{row['theta0']:g} to {found.last_mean:.3g} (true value {row['truth']:.3g})"
+            moved = f", mean of theta predicted to go from {ends}"
         scale = found.standard_error / row["empirical_se"]
         start, steps, measured = (
             scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
@@ -270,10 +271,10 @@ class PredictedBias:
         )
 
     def factor_of_c(self) -> float:
-        """Factor of c with which the larger of n and ``users`` gives a bias of .1 SE and 25 relaxation times.
+        """Factor of c for a bias of .1 SE and at least 25 relaxation times at the larger of n and ``users``.
 
         With c times r and n times m the relaxation times are multiplied by r m^(1 - gamma), and to first
-        order in the steps the bias by r m^(1/2 - gamma). It is .1 K/25 sqrt(users/n) now.
+        order in the steps the bias by r m^(1/2 - gamma). The bias now is .1 K/25 sqrt(users/n).
         """
         more = max(self.users / self.row["n"], 1e-9)  # 0 at a mode
         power = self.row["gamma"] - 1 if more > 1 else -0.5
@@ -315,7 +316,7 @@ def predicted_biases(
 
 
 def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
-    """Standard error, start and last mean by the inverse of the problem's scale, if it has one."""
+    """Convert standard error, start and last mean to the unit of rows."""
     case, scale = approach(path, row["n"], row["coordinate"]), path.parts()["problem"].own_scale()
     users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
     row = row if case is None else {**row, "theta0": case.theta0}
@@ -327,6 +328,6 @@ def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[An
 
 
 def is_around_average(method: str) -> bool:
-    """Whether a method's class says that it is around the average. It is unknown without its plug-in."""
+    """Whether a method's class says that it is around the average. False if its plug-in is not loaded."""
     kind = INTERVAL_METHODS.get(method)
     return kind is not None and kind.around_average

@@ -18,7 +18,7 @@ from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
-"""Largest number of values of a column that an error lists. Of more it names the smallest and the largest."""
+"""An error shows a column with this many values or more as smallest and largest."""
 MOST_NAMED = 40
 """Largest number of columns that an error lists."""
 
@@ -61,7 +61,7 @@ def select_rows(
 ) -> pa.Table:
     """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns.
 
-    ``level_state``, also called ``state``, is added if an argument names it.
+    ``level_state``, also ``state``, may be named in any argument; only ``columns`` adds it.
     """
     kept = table.column_names
     if "state" in str((where, sort, columns)):
@@ -90,7 +90,7 @@ def select_rows(
 
 
 def describe_values(names: Iterable[str], table: pa.Table) -> str:
-    """Values of those of the columns that the table has."""
+    """Values of the named columns that the table has."""
     found = []
     for name in dict.fromkeys(name for name in names if name in table.column_names):
         held = sorted(pc.unique(table[name]).drop_null().to_pylist())
@@ -111,7 +111,7 @@ def check_column(name: str, names: Sequence[str], field: str) -> None:
         mean = f"Did you mean '{name}_mean'?" if f"{name}_mean" in names else ""
         hint = mean or closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
         allowed = "a column of the table"
-        raise InputError(field, name, allowed, hint or "The table as CSV begins with all names.")
+        raise InputError(field, name, allowed, hint or "The first line of the table as CSV has all names.")
 
 
 def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
@@ -170,7 +170,7 @@ def compare(name: str, op: ast.cmpop, other: ast.expr, schema: pa.Schema) -> pc.
 
 def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
     """Iterate over the rows of all replicates, part by part, with the settings of their path in front."""
-    from ldpflow.results.summary import stored_settings  # imports SciPy, which `summary` does not need
+    from ldpflow.results.summary import stored_settings  # loads SciPy, which `ldpflow summary` does not need
 
     paths = stored_settings(store, damaged="refuse")
     places = {path: at for at, path in enumerate(paths["path"].to_pylist())}

@@ -53,7 +53,7 @@ REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
 
 LARGE = 1_000_000
-"""Target rows of a merged part, which ends at a multiple of 64 replicates."""
+"""Target rows of a merged part. Longer ranges of replicates are cut at multiples of 64."""
 
 MANY, SMALL = 32, 100_000
 """Parts of a path are merged if they are more than MANY and have less than SMALL rows on average."""

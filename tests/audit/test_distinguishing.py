@@ -75,16 +75,19 @@ def test_noise_and_half_of_it(law, d, distance, notion, least, half):
         assert bound_on(draw(0.5), centres, approximate, CONFIDENCE, 50_000) > 4.377
 
 
-def test_a_leak_that_is_not_monotone():
-    """Noise that leaves a hole at the value: no threshold on the output itself finds it."""
+@pytest.mark.parametrize(("d", "count"), [(1, 100_000), (65, 20_000)])
+def test_a_leak_that_is_not_monotone(d, count):
+    """Noise that leaves a hole on the line through the inputs: no threshold on an output finds it."""
     rng = np.random.default_rng(4)
-    centres = (np.array([0.0]), np.array([0.0]))
+    line = np.full(d, 1 / math.sqrt(d))
 
     def draw(which, count):
-        noise = rng.normal(0.0, 1.0, (count, 1))
-        return np.where(np.abs(noise) < 0.2, 3 * noise, noise) if which else noise
+        noise = rng.normal(0.0, 1.0, (count, d))
+        along = noise @ line
+        moved = np.where(np.abs(along) < 0.2, 2 * along, 0.0) if which else np.zeros(count)
+        return noise + moved[:, None] * line
 
-    assert bound_on(draw, centres, Claim("pure", 0.1), CONFIDENCE, 100_000) > 0.5
+    assert bound_on(draw, (1e-9 * line, 0.0 * line), Claim("pure", 0.1), CONFIDENCE, count) > 0.5
 
 
 def test_reports_that_repeat_have_frequencies():

@@ -61,9 +61,16 @@ def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, m
 
 
 @pytest.mark.parametrize(
-    "mechanism", [lf.RandomizedResponse(), lf.Cells(), lf.DeployedResponse(), lf.Gaussian(budgets=(1.0, 2.0))]
+    "mechanism",
+    [
+        lf.RandomizedResponse(),
+        lf.Cells(),
+        lf.DeployedResponse(),
+        lf.Gaussian(budgets=(1.0, 2.0)),
+        lf.ClippedGaussian(),
+    ],
 )
-def test_a_batch_is_refused_to_bits_and_to_budgets_that_differ(mechanism):
+def test_a_batch_is_refused_to_bits_to_clipping_and_to_budgets_that_differ(mechanism):
     algorithm = lf.MinibatchSgd(noise="batch")
     assert "adds one noise to a sum" in algorithm.unsuitable(lf.Quantile(), mechanism)
     assert lf.MinibatchSgd().unsuitable(lf.Quantile(), mechanism) is None

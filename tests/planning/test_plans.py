@@ -375,4 +375,4 @@ def test_vectors_are_judged_by_their_slowest_direction_and_by_the_start_alone():
     unknown = ("n_feasible", "bias_steps", "sd_ratio")
     assert {row[name] for row in plan.rows for name in unknown} == {None}
     first, second = plan.cautions
-    assert "relaxation times, " in first and "of the start alone" in second
+    assert "relaxation times, " in first and "count only the start's bias" in second

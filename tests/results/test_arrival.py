@@ -55,13 +55,19 @@ def test_source_of_a_bias(found, measured, source):
 
 def test_sentence():
     text = beside(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58).sentence()
-    for words in ("2.6 relaxation times", "0 to 70 of 72.3", "-10.64 (start)", "+0.04 (steps)", "-10.58"):
+    for words in (
+        "2.6 relaxation times",
+        "to 70 (true value 72.3)",
+        "-10.64 (start)",
+        "+0.04 (steps)",
+        "-10.58",
+    ):
         assert words in text
     large = beside(arrival(3.0, 0.5, 2.5), 2.0, 2.0, 0.51).sentence()
     for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00"):
         assert words in large
     assert beside(arrival(0.05, 0.0, 0.05), 0.1).sentence() == ""
-    assert "theta went" not in beside(Arrival(10.0, 1.0, -3.0, -3.0, 0.0, 1.0, math.nan), -3.1).sentence()
+    assert "mean of theta" not in beside(Arrival(10.0, 1.0, -3.0, -3.0, 0.0, 1.0, math.nan), -3.1).sentence()
 
 
 @pytest.mark.parametrize(
@@ -174,9 +180,10 @@ def test_explain_names_start_and_steps(lost):
     texts = explain(lost, summary)["explanation"].to_pylist()
     for row, text in zip(summary.to_pylist(), texts, strict=True):
         if row["method"] == "TR":
-            assert "relaxation times, theta went" not in text
+            assert "relaxation times, mean of theta" not in text
         elif row["scale"] == 31.4:
             assert re.search("mainly bias of .* SE from the start:", text)
-            assert "Not arrived: 1.5 relaxation times, theta went from 0 to 34.5 of 40.2;" in text
+            moved = "mean of theta predicted to go from 0 to 34.5 (true value 40.2);"
+            assert f"Not arrived: 1.5 relaxation times, {moved}" in text
         else:
             assert "Steps too large" in text and re.search("mainly bias of .* SE from the steps:", text)

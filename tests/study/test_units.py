@@ -135,7 +135,7 @@ def test_units_that_are_refused(units, tables, field):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"c": [[1.0, 2.0]]}, "c has 2 values, one for each of as many quantiles"),
+        ({"c": [[1.0, 2.0]]}, "c has 2 values, but the problem does not have as many quantiles"),
         ({"theta0": [[0.0, 1.0, 2.0, 3.0]]}, "theta0 has 4 values"),
         ({"theta0": [[1.0, 0.0, 2.0]]}, "the starts of several quantiles must not decrease"),
         ({"c": [[1.0, -2.0, 1.0]]}, "algorithm.c: [1.0, -2.0, 1.0] is not allowed"),

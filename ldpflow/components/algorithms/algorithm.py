@@ -40,7 +40,7 @@ class BaseAlgorithm(Settings):
     """Family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
 
     carries_privacy: ClassVar[bool] = False
-    """Whether the algorithm itself is private, with a budget in its settings and mechanism none."""
+    """Whether the algorithm itself makes the privacy statement; its mechanism is none."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
     """Further numbers that the kernel records (PathRecord.extras): columns of trajectories."""
@@ -151,7 +151,7 @@ class Algorithm(BaseAlgorithm):
         return 0
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
-        """Mechanism of one path. An algorithm that carries its privacy has its own."""
+        """The mechanism as the algorithm applies it, by default the given one."""
         return mechanism
 
     def records_per_step(self) -> int:
@@ -159,11 +159,11 @@ class Algorithm(BaseAlgorithm):
         return 1
 
     def steps(self, n: int, horizon: int | None = None) -> int:
-        """Number of steps of n users, the first of ``horizon`` if steps depend on it."""
+        """Number of steps of the first n users (of ``horizon``, if steps depend on it)."""
         return n // self.records_per_step()
 
     def checkpoints(self, n: int) -> tuple[int, ...] | None:
-        """Steps of a trajectory of n users, or None for log-spaced numbers of users."""
+        """Numbers of users at which a trajectory of n users is recorded, or None for log-spaced ones."""
         return None
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
@@ -176,7 +176,7 @@ class Algorithm(BaseAlgorithm):
 
     @abstractmethod
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """Covariance of one step's private gradient at theta*, d x d; of what :meth:`randomiser` returned."""
+        """d x d covariance of a step's private gradient at theta*; ``mechanism`` is :meth:`randomiser`'s."""
 
     @abstractmethod
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
@@ -203,7 +203,7 @@ class DecayingSteps(Algorithm):
     def in_units(self, units: Units) -> Self:
         changed = {"c": units.size(self.c), "theta0": units.place(self.theta0)}
         if not 0.0 < changed["c"] < math.inf:
-            raise InputError("algorithm.c", self.c, "a constant that is a number in the unit of the data")
+            raise InputError("algorithm.c", self.c, "a c that stays finite and > 0 in the unit of the data")
         return self.model_copy(update=changed)
 
     def step_exponent(self) -> float:
@@ -263,7 +263,7 @@ class CoordinateSteps(DecayingSteps):
         for name, setting in VECTORS.items():
             values = getattr(self, setting)
             if values is not None and (problem.levels() is None or len(values) != problem.dimension):
-                return f"{name} has {len(values)} values, one for each of as many quantiles"
+                return f"{name} has {len(values)} values, but the problem does not have as many quantiles"
         return super().unsuitable(problem, mechanism)
 
     def in_units(self, units: Units) -> Self:

@@ -3,7 +3,7 @@
 DP-GD:  w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
 
 Replacing a record moves grad F by at most 2 G / N in every step, so the T steps together are
-(z, z / (2 sigma^2))-RDP: c = 1.
+(z, c z / (2 sigma^2))-RDP with the cost c = 1.
 
 DP-SGD (Abadi and others, 2016), on batches of b records:
 
@@ -43,7 +43,7 @@ class DpGd(FiniteSumAlgorithm):
     epochs : float, optional
         T, rounded, at least 1, 20 by default: every step takes all N gradients.
     eta : float, optional
-        Step length, 1 / L by default, with h in L.
+        Step length, 1 / L by default, L the Lipschitz constant of grad f with its regulariser h.
     """
 
     kind: Literal["dp_gd"] = "dp_gd"

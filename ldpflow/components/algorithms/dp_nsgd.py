@@ -77,7 +77,7 @@ class DpNsgd(MomentumAlgorithm):
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
 
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
-        """T of Theorem 6: T log2 T = epsilon N^2 / sqrt(d log(1/delta))."""
+        """T of Theorem 6: T log2 T = b epsilon M^2 / sqrt(d log(1/delta)), M = N/b batches."""
         with workdps(40):
             scale = mp.sqrt(problem.dimension * mp.log(1 / mpf(self.delta)))
             target = mpf(self.batch_size * self.epsilon) * batches**2 / scale * mp.log(2)
@@ -85,7 +85,7 @@ class DpNsgd(MomentumAlgorithm):
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         if self.noise == "none":
-            raise InputError("algorithm.parameters", self.parameters, "'given' without noise to balance")
+            raise InputError("algorithm.parameters", self.parameters, "'given': there is no noise to balance")
         steps, alpha = epochs * batches, 1.0 / batches
         unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size
         if self.noise == "independent":

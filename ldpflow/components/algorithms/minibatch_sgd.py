@@ -6,8 +6,8 @@ A study gives the size s of a batch, or the number T of batches (rounds): then s
 
 With ``noise = "record"`` each record's gradient goes through the mechanism before it is averaged
 (local, with Laplace scale Delta/eps, which the paper misprints as Delta eps). With
-``noise = "batch"`` a curator averages the raw gradients and adds A's noise once, divided by s (Song,
-Chaudhuri and Sarwate, 2013): eps-DP, but central, not local. With mechanism ``none`` both are plain
+``noise = "batch"`` a curator sums the raw gradients, adds A's noise once and divides by s (Song, Chaudhuri
+and Sarwate, 2013): eps-DP or mu-GDP, but central, not local. With mechanism ``none`` both are plain
 mini-batch SGD.
 """
 
@@ -23,6 +23,7 @@ from pydantic import Field, model_validator
 from ldpflow.components.algorithms.algorithm import BatchSize, CoordinateSteps, add_matrices
 from ldpflow.components.algorithms.ldp_sgd import put_in_order
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.clipped_gaussian import ClippedGaussian
 from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.errors import InputError
@@ -45,7 +46,7 @@ class MinibatchSgd(CoordinateSteps):
         records; the fewer than T users left over are not asked. Every n has a path of its own.
     noise : str
         ``record``: the mechanism randomises every record's gradient (local privacy).
-        ``batch``: it randomises the batch's sum (central privacy, additive mechanisms only).
+        ``batch``: it adds one noise to the batch's sum (central privacy, laplace or gaussian).
     """
 
     cites: ClassVar = ("dette2024", "song2013")
@@ -64,7 +65,7 @@ class MinibatchSgd(CoordinateSteps):
     @model_validator(mode="after")
     def check_batches(self) -> Self:
         if self.batch_size is not None and self.rounds is not None:
-            raise ValueError("batch_size and rounds: one of them gives the other, floor(n/rounds)")
+            raise ValueError("give batch_size or rounds, not both")
         return self
 
     @classmethod
@@ -82,8 +83,10 @@ class MinibatchSgd(CoordinateSteps):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         varies = isinstance(mechanism, Gaussian) and (mechanism.budgets or mechanism.mu_min) is not None
-        if self.noise == "batch" and (varies or mechanism.reads_bit()):
-            return "noise = 'batch' adds one noise to a sum: this mechanism adds none, or one for each budget"
+        clips = isinstance(mechanism, ClippedGaussian)  # it would clip the sum, not each gradient
+        if self.noise == "batch" and (varies or clips or mechanism.reads_bit()):
+            allowed = "none, laplace, or gaussian with one budget"
+            return f"noise = 'batch' adds one noise to a sum: mechanism.kind must be {allowed}"
         return super().unsuitable(problem, mechanism)
 
     def depends_on_horizon(self) -> bool:

@@ -27,7 +27,7 @@ BUDGET = (
 
 
 class OnePassRegression(Algorithm):
-    """An algorithm for ``least_squares`` that knows n, sees raw records and is private by itself."""
+    """An algorithm for ``least_squares`` that knows n, sees raw records and takes no mechanism."""
 
     carries_privacy: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = False
@@ -98,9 +98,10 @@ class MinibatchRegression(PrivateRegression):
     ----------
     iterations : int, optional
         T, even; by default the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))) with
-        S = max(1, ||w*||_H^2/sigma^2), which forgets the start. Risk grows with T through the noise.
+        S = max(1, ||w*||_H^2/sigma^2), which forgets the start; mu is the least eigenvalue of H. Risk grows
+        with T through the noise.
     eta : float > 0, optional
-        Step length, b/(R_x^2 + (b - 1)||H||) by default.
+        Step length, b/(R_x^2 + (b - 1)||H||) by default, R_x^2 the least R^2 with E ||x||^2 x x' <= R^2 H.
     radius : float > 0, optional
         R, the scale of ||x||, by default from ``radius_of``.
     radius_of : str
@@ -191,7 +192,7 @@ class MinibatchRegression(PrivateRegression):
                 rest = 1 - mpf(eta) * mpf(problem.smallest())
                 if rest <= 0 or steps >= 2 * mp.ceil(goal / -mp.log(rest)):
                     return steps
-        hint = f"{self.kind} cannot forget its start in 10,000 steps."
+        hint = f"{self.kind} cannot forget its start in {min(10_000, horizon // 2):,} steps."
         raise InputError("grid.n", horizon, "more records", hint)
 
     def infeasible(self, problem: LeastSquares, horizon: int) -> list[str]:
@@ -205,8 +206,8 @@ class MinibatchRegression(PrivateRegression):
     def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
         assert isinstance(problem, LeastSquares) and horizon is not None
         return [
-            f"{self.kind} at n = {horizon:,}, epsilon = {self.privacy_epsilon():.3g}: vacuous at this "
-            f"size, {found}"
+            f"{self.kind} at n = {horizon:,}, epsilon = {self.privacy_epsilon():.3g}: the theory is "
+            f"vacuous at this size: {found}"
             for found in self.infeasible(problem, horizon)
         ]
 

@@ -7,7 +7,7 @@ replicate's own, a file is shared by all replicates. Synthetic x are scaled to o
 
 binary: two Gaussians, x = z + y separation u, u = (1, ..., 1) / sqrt(d) or (1, 0, ..., 0), a label
 flipped with probability ``label_noise``. real: y = <x, beta> + scale e, e Student with 2 degrees of
-freedom (no variance), beta = (1, -1, 1, ...) signal / bound.
+freedom (infinite variance), beta = (1, -1, 1, ...) signal / bound.
 """
 
 from __future__ import annotations

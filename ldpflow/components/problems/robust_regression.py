@@ -2,7 +2,7 @@
 
     f(w, (x, y)) = log(1 + r^2 / 2),   r = <w, x> - y,   |l'| <= 1/sqrt(2), -1/8 <= l'' <= 1
 
-The synthetic errors have no variance.
+The synthetic errors have infinite variance.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class TreeDesign(NamedTuple):
 class Thresholds(OneShot):
     """A public coin picks one of the inner edges; the user sends RR of 1{value below it}.
 
-    Warner (1965) for the bit. n Var F^(t) = (k - 1) S(F, eps).
+    Warner (1965) for the bit. n Var F^(t) = (k - 1) S(F, eps), S the variance of one unbiased private bit.
     """
 
     kind: Literal["thresholds"] = "thresholds"
@@ -142,7 +142,7 @@ class Hrr(OneShot):
     def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         rows = sylvester(k)[1:]
-        # Sums of +-1 and of a few numbers in a fixed order: cumsum is sequential.
+        # cumsum adds in a fixed order, so bits do not depend on the machine.
         means = np.cumsum(rows * bin_probabilities(cdf), axis=1)[:, -1]
         prefix = np.cumsum(rows, axis=1)[:, :-1]
         lie = np.where(prefix[:, target - 1] >= 0, 1.0, -1.0)

@@ -147,8 +147,9 @@ def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
     """Scores that distinguish the inputs of common mechanisms, and some that are learnt from the outputs.
 
     The projection on the difference of the inputs is the likelihood ratio of Gaussian noise, the
-    difference of L1 distances that of Laplace noise. The ratio of histograms of the projection serves
-    likelihood ratios that are not monotone, that of frequencies serves discrete outputs.
+    difference of L1 distances that of Laplace noise. The ratio of histograms serves likelihood ratios that
+    are not monotone: of the best linear score for d = 2 to LINEAR, else of the projection. That of
+    frequencies serves discrete outputs.
     """
     d = outputs[0].shape[1]
     first, second = centres or np.zeros((2, d))
@@ -164,9 +165,11 @@ def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
         for j in range(min(d, COORDINATES)):
             scores.append(Score(f"coordinate {j + 1}", partial(np.take, indices=j, axis=1)))
     sample = outputs[0][::LEARNT], outputs[1][::LEARNT]
+    main = scores[0]
     if 1 < d <= LINEAR:
-        scores.append(linear_score(sample))
-    scores.append(histogram_score(scores[-1].values, sample))
+        main = linear_score(sample)
+        scores.append(main)
+    scores.append(histogram_score(main.values, sample))
     found = repeated_reports(outputs[0][: 2 * REPORTS], sample)
     if 0 < len(found) <= REPORTS:
         scores.append(frequency_score(found, sample))

@@ -1,9 +1,9 @@
 """Rows of a plan: predicted lengths and arrival, the method to use, users and budgets for a goal, and advice.
 
 An interval of level p whose standard error is right has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2} (Dette
-and Graw, Theorem 3.1). The oracle's interval has it, and intervals by BB and BM approach it as n grows. It
-leaves out bias: the arrival of a path is predicted separately (ldpflow.results.arrival), and no length is
-predicted for a path that does not arrive.
+and Graw, Theorem 3.1). The oracle's interval has it, and intervals by BB and BM approach it as n grows. This
+length leaves out bias: the arrival of a path is predicted separately (ldpflow.results.arrival), and no length
+is predicted for a path that does not arrive.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ PER_GROUP = ("n_per_group", "arrival_per_group")
 class PlanRow:
     """Path at n users, a level and a coordinate; ``settings`` are the columns that identify it.
 
-    ``arrival`` is under the law itself, ``worst`` the worst that the source allows for, both None if nothing
-    is predicted. ``needs`` has these numbers, None without a target or arrival; those with a method need no
-    arrival.
+    ``arrival`` is under the law itself, None if not predicted. ``worst`` is the worst that the source allows
+    for, None for a study. ``needs`` has these numbers, None without a target (users per group: a difference)
+    or if the path does not arrive; those with a method need no arrival.
 
     * n_needed, arrival_needed: fewest users whose predicted length is at most the target, verdict at that n;
     * epsilon_needed: smallest budget with which n users reach it, rounded up to three digits; infinite if
-      none does, None for a mechanism without a budget;
+      none does, None for a mechanism without ``epsilon``;
     * n_with_method, method_needed: fewest users with the method that is recommended at that n;
     * n_per_group, arrival_per_group: users per group that are needed to find the difference, verdict.
     """
@@ -91,7 +91,7 @@ class PlanRow:
 
     @cached_property
     def slope(self) -> float:
-        """Length in the unit of rows of a short one on the scale of the path."""
+        """Factor that converts a short length from the path's scale to the unit of rows."""
         problem = self.simulator.parts()["problem"]
         return float(np.ravel(slope(problem.own_scale(), problem.truth()))[self.coordinate])
 
@@ -263,12 +263,12 @@ def answers_of(simulator: Simulator[Any, Any]) -> int:
     return int(getattr(mechanism, "answers", 1)) * (1 + paths)
 
 
-MOST_PATHS = 2000  # whose arrival a sweep predicts before it runs
+MOST_PATHS = 2000  # studies with more paths get no prediction before a sweep
 NAMED = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "theta0")
 """Settings that name a path in messages."""
 
 NEAR = 1.1  # largest spread of the average over its limit at which lengths of the study are used
-GOOD = 2.0  # factor of the rule's c up to which steps count as equal to it
+GOOD = 2.0  # steps that have a method and whose c is within this factor of the rule's are kept
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
@@ -288,8 +288,8 @@ def sentences(row: PlanRow) -> list[str]:
     head = f"{path}, n {row.n:,}"
     if row.undeclared is not None:
         return [
-            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma. Its steps give no "
-            "length, no arrival and no method."
+            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma. So no length, "
+            "arrival or method is predicted."
         ]
     if arrival is None or row.verdict is None:
         return []
@@ -299,11 +299,11 @@ def sentences(row: PlanRow) -> list[str]:
     if case is None:  # a vector, whose slowest direction decides
         remedy = "Take a larger n, larger steps (c), or a start nearer to theta*."
         found = [f"{verdict} {remedy}"] if row.refused else []
-        return [*found, f"{row.settings['problem']}: bias, coverage and verdict are of the start alone."]
+        return [*found, f"{row.settings['problem']}: bias, coverage and verdict count only the start's bias."]
     if row.verdict != "arrived":
         if row.worst is not None:
-            covered = f"{row.worst.coverage(row.level):.2f}"
-            verdict += f" The verdict is that of {row.source.judged_by}: an interval would cover {covered}."
+            p, law = row.worst.coverage(row.level), row.source.judged_by
+            verdict += f" The verdict is that of {law}: an interval around the average would cover {p:.2f}."
         found.append(f"{verdict} {advice(row, case)}")
     worst_law = row.source.worst_law(case)
     if worst_law is not None:
@@ -330,13 +330,15 @@ def advice(row: PlanRow, case: Approach) -> str:
 
 
 def better_design(row: PlanRow, case: Approach) -> str | None:
-    """Steps and start by the rule, in the unit of the data; None if the path's are as good."""
+    """Steps and start by the rule, on the scale of theta; None if the path's are as good."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
     if row.method is not None and 1 / GOOD <= case.c / rule.c <= GOOD:
         return None
     better = replace(case, c=rule.c, theta0=rule.theta0)
     (arrival,) = predict_arrivals([better])
     method = recommend_method(arrival, better)
+    own_scale = row.simulator.parts()["problem"].own_scale()
+    scale = "in the unit of the data" if own_scale is None else "on the scale of theta"
     steps = f"c = {rule.c:.2g}, theta0 = {rule.theta0:.2g}"
     if method is None:
         return (
@@ -344,14 +346,14 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
             "epsilon."
         )
     return (
-        f"Better for {method}, in the unit of the data: {steps}. With them use "
+        f"Better for {method}, {scale}: {steps}. With them use "
         f"{with_length(row, arrival, method)}. An average would then have {arrival.describe()}, and an "
         f"interval around it would cover {arrival.coverage(row.level):.2f}."
     )
 
 
 def with_length(row: PlanRow, arrival: Arrival, method: str) -> str:
-    """A method, and its coverage and length in the study. Far from the limit its length is another."""
+    """A method, its coverage and length. No length if the average's spread exceeds 1.1 times its limit."""
     found, level = expected_interval(arrival, method), row.level
     if found is None:
         return method
@@ -395,7 +397,7 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
                 f"{describe_simulator(simulator, approach(simulator, n, place))}, n {n:,}: {verdict} for an "
                 f"average: {arrival.describe()}. The oracle's interval would cover "
                 f"{arrival.coverage(level):.2f} at level {level:g}"
-                f"{f'; n = {others} fail too' if others else ''} (ldpflow plan says what to change)"
+                f"{f'; no arrival at n = {others}' if others else ''} (ldpflow plan says what to change)"
             )
             lines.append((verdict, line))
         for place in range(simulator.dimension):
@@ -411,8 +413,8 @@ def coarse(row: PlanRow) -> list[str]:
     spacing = row.case.law.table.spacing
     return [
         f"{describe_simulator(row.simulator, row.case)}: the values of the column lie {spacing:g} apart, "
-        f"which is {ratio:.1f} standard deviations of the last iterates at n = {row.n:,}. The plan has a "
-        "smooth law, but users have such values, and averages settle between two of them. "
+        f"which is {ratio:.1f} standard deviations of the last iterates at n = {row.n:,}. The plan assumes "
+        "a smooth law, but users' values are rounded, and averages settle between two of them. "
         f"jitter = {spacing:g} adds noise of that width to every value"
     ]
 

@@ -113,13 +113,12 @@ def fold_rows(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Take rows in. Every ``size`` of them make a step; theta_i is recorded when the next row shows it.
 
-    Ends at the first row whose theta does not follow from the rows before. It is computed from the theta that
-    was asked, so that errors do not add up.
+    Ends at the first row whose theta does not follow from the rows before. The next theta is computed from
+    the recorded one, so errors do not add up.
 
-    ``gradients`` and ``asked`` are those of :meth:`Fold.add`. The state is in arrays over
-    (coordinate or sum, lane), of which lane 0 is used, in ``slack``, how far off theta may be by rounding,
-    and in ``counts``: steps made, steps recorded, times reached, steps in the tile, rows in the round, and
-    the wrong theta.
+    ``gradients`` and ``asked`` are A and theta of every row. Arrays of the state are over (coordinate or sum,
+    lane); only lane 0 is used. ``slack`` is how far theta may be off by rounding. ``counts`` has the steps
+    made, steps recorded, times reached, steps in the tile, rows in the round, and place of the wrong theta.
     """
     i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
     rows = gradients.shape[0]
@@ -220,7 +219,8 @@ class Fold:
     def add(self, gradients: Floats, thetas: Floats, last: bool = False) -> tuple[int, int] | None:
         """Take in a chunk: A and theta of every row, shape (m, d). ``last``: no row follows.
 
-        Returns row (from 0) and coordinate of the first theta that does not follow (:attr:`last` would).
+        Returns row (from 0) and coordinate of the first theta that does not follow (:attr:`last` is the theta
+        that does).
         """
         self.kernel(
             *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, thetas)),
