@@ -228,7 +228,7 @@ class PlanOptions:
         "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
     )
     column: str | None = option("Column of the pilot; optional if no other has numbers or mostly numbers.")
-    count_column: str | None = option("Column with the number of records of each value, one by default.")
+    count_column: str | None = option("Column with the number of records of each value; without it one each.")
     missing: str | None = option("drop: leave out records without a value; otherwise they are an error.")
     missing_value: float | Sequence[float] | None = option(
         "Number or numbers that mean no value, such as -1 or 9999: their records are left out.",
@@ -239,7 +239,7 @@ class PlanOptions:
         "log1p, log or sqrt: scale of steps, starts and bins; other numbers are in the unit of the values."
     )
     edges: Sequence[float] | None = option(
-        "Increasing numbers between which the scale is linear, instead of `transform`.", FINITE
+        "Increasing knots of a piecewise linear scale, instead of `transform`.", FINITE
     )
     bounds: Sequence[float] | None = option("Public bounds of the values.", FINITE)
     tau: float | Sequence[float] | None = option("Level of the quantile. *", INSIDE)
@@ -263,7 +263,7 @@ class PlanOptions:
         "Public range of the values; that of the study's protocols by default.", FINITE
     )
     liars: float | None = option(
-        "Share of users who send the worst possible report; .01 with a pilot.",
+        "Share of users who send the worst report; default with a pilot: .01.",
         ("a number in [0, 1)", lambda x: 0 <= x < 1),
     )
     answer_below: float | None = option("Response rate of users with values up to the quantile.", SHARE)
@@ -332,7 +332,7 @@ class PlanOptions:
 
     @property
     def comparison(self) -> dict[str, Any]:
-        """Settings of every comparison that differ from its defaults."""
+        """Settings given for a comparison, half width and response rate."""
         found = {name: value for name in OF_A_COMPARISON if (value := getattr(self, name)) is not None}
         return found | {"half_width": self.target, "response": self.response_rate or 1.0}
 

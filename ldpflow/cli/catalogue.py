@@ -71,7 +71,7 @@ def new(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="problem, law, mechanism, algorithm or method.")
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its kind in study files, as in my_method.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in study files, as in my_method.")],
     folder: Annotated[str, flag("Where the files go.", name="--folder")] = ".",
 ) -> None:
     """Write a small working component and its test, to start from."""

@@ -140,7 +140,7 @@ def cache_folder() -> Path:
 
 
 def check_private(folder: Path, above: bool = False) -> None:
-    """Refuse a folder that others may change. ``above``: one above the cache may be root's or sticky.
+    """Refuse a folder that others may change. ``above``, a parent of the cache, may be root's or sticky.
 
     Raises
     ------
@@ -299,7 +299,7 @@ def digest_of(target: Imported) -> str:
 
 @lru_cache(maxsize=256)
 def file_digest(module: str) -> str:
-    """Digest of the source of a module of ldpflow or a plug-in, or version of another package."""
+    """Version of a module's package that has one, except ldpflow; else digest of the module's source."""
     package = sys.modules.get(module.partition(".")[0])
     if hasattr(package, "__version__") and package.__name__ != "ldpflow":  # type: ignore[union-attr]
         return str(package.__version__)  # type: ignore[union-attr]

@@ -87,7 +87,7 @@ def draw_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
 
 @jit
 def draw_subset(order, state, planes, used, count, size):  # type: ignore[no-untyped-def]
-    """A uniform subset of ``size`` of 0..count-1 per lane becomes the first places of ``order``.
+    """Put a uniform subset of ``size`` of 0..count-1 first in each lane of ``order``.
 
     ``order`` holds any permutation per lane, before and after. ``planes`` is a plane of uniforms whose first
     ``used`` rows are spent. A new plane is drawn if all CHUNK are. Returns the new ``used``.

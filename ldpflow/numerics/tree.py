@@ -88,8 +88,8 @@ class NoiseTree:
 def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
     """Cost c of trees that are released together, adaptively or not, for T ``steps`` in epochs of M.
 
-    M is ``epoch``. ``alpha``, in [1/M, 1], is the weight of the new gradient. If all epochs do not have one
-    ``fixed`` order, the result is an upper bound for every sequence of orders.
+    M is ``epoch``. ``alpha``, in [1/M, 1], is the weight of the new gradient. Unless ``fixed`` (one order in
+    all epochs), the result is an upper bound for every sequence of orders.
     """
     if fixed and (steps <= EXACT_STEPS or epoch <= EXACT_EPOCH):
         cost = np.zeros(min(epoch, steps))
@@ -264,7 +264,7 @@ def reduced_variance(
             second = weight * weight * window_variance(r + 1, r + batches, alpha, of_g)
             break
         peak = max(peak, weight)
-        if weight < 1e-9 * peak:  # later weights are smaller still: the rest changes no double
+        if weight < 1e-9 * peak:  # later weights are smaller: they do not change the rounded sum
             break
         a, b = t - i * batches + 1, t - (i - 1) * batches
         unit = weight * weight

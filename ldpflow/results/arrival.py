@@ -195,7 +195,7 @@ def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-d
     s = (q * (1.0 - q) + noise) / records
     eta = ds / width
     a = h * ds
-    # (1 - exp(-a))/a is the mean of a decay.
+    # (1 - exp(-a))/a: mean of exp(-x) on (0, a).
     lost = -np.expm1(-a)
     decay = 1.0 - lost
     mean_decay = lost / a if a > 1e-12 else 1.0
@@ -304,7 +304,7 @@ class Arrival:
         text = f"{k:,.{0 if k >= 10 else 1}f} relaxation times, {bias:.2f} oracle SE of bias"
         if bias > 0.1:
             text += (
-                f", mostly from its {'start' if abs(self.bias_start) >= abs(self.bias_steps) else 'steps'}"
+                f", mostly from the {'start' if abs(self.bias_start) >= abs(self.bias_steps) else 'steps'}"
             )
         return text + (f", a spread of {self.sd_ratio:.2f} oracle SE" if self.sd_ratio > 1.1 else "")
 
@@ -373,7 +373,7 @@ def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
 
 
 def linear_arrivals(path: Any, n: int) -> tuple[Arrival, ...] | None:
-    """Arrival of every coordinate without bias from the steps; ``relaxation_times`` of the slowest direction.
+    """Arrival of every coordinate, ignoring bias from steps; ``relaxation_times`` of the slowest direction.
 
     None without decaying steps or a known curvature.
     """

@@ -98,7 +98,7 @@ def rows_kernel(path: OnePass) -> Any:
     case = kernel_case(path, ())
     changed: dict[str, Any] = {}
     if path.mechanism.replaces_data():
-        # A sweep's kernel may expand F, but decides every report as F would, so reports are equal.
+        # A sweep may expand the CDF, but decides every report as the CDF would: reports are equal.
         changed = {
             "gradient": part_of(path.problem, "bit_probability"),
             "randomise": part_of(path.randomiser, "randomise_probability"),

@@ -1,6 +1,6 @@
 """The study of a run: shown, compared, or run again.
 
-The study of a run is read without executing anything and without opening anything outside the run.
+Unless it is to run, reading it executes nothing and opens nothing outside the run.
 """
 
 from __future__ import annotations

@@ -30,6 +30,7 @@ def file(tmp_path_factory):
     return write(as_table(rows), tmp_path_factory.mktemp("transcripts") / "reports.csv")
 
 
+@pytest.mark.thorough
 def test_table_and_page(ldpflow, file, settings, tmp_path):
     page = tmp_path / "page.html"
     shown = ldpflow("analyse", settings, file, "--html", page)

@@ -105,6 +105,7 @@ def take_part(collection, device, value):
     return asked["ticket"], asked["mac"], report
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in DESIGNS]
 )

@@ -24,6 +24,7 @@ def summary(problem, n, c=1.0, replicates=64):
     return {row["method"]: row for row in summary_of([cells_of(rows)], {key: path}).to_pylist()}
 
 
+@pytest.mark.thorough
 def test_a_short_run_says_so():
     found = summary(lf.Quantile(tau=0.99), 3000)
     assert found["BM"]["too_short"] is None and found["BM"]["relaxation_times_median"] is None

@@ -77,6 +77,7 @@ def medians():
     return rows_of(half_width=0.05, replicates=500)
 
 
+@pytest.mark.thorough
 def test_sgd_where_its_average_does_not_arrive():
     """c = 1 for the .9-quantile: the numbers are those of the recommended TR, and n_needed too."""
     sgd = rows_of(taus=[0.9], half_width=0.05, replicates=20, ends=None)["sgd"]
@@ -117,6 +118,7 @@ def test_formulas(name):
     assert Z90 * found.standard_error(10**5, 1.0) == pytest.approx(half_width, abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_bins_that_are_too_wide():
     """512 bins of 62.5 in a range of 32,000: no n and no budget gives a half width of 20."""
     target = Target(Law("exponential", scale=1000.0), 0.5, 0.9, (0.5,))

@@ -42,6 +42,7 @@ def test_bounds(tau, start):
     assert Guess(0.0, 100.0).design(tau, 10**5) == rule._replace(theta0=start)
 
 
+@pytest.mark.thorough
 def test_a_resampled_pilot_is_a_column_of_drawn_values():
     """Every law is that of N values, each a value of the column; the literal table of the same counts."""
     values = example_column(400)

@@ -59,7 +59,7 @@ AT_FEW_USERS = design(Law("exponential", scale=31.4), 0.9, 20_000, 0.51)
 SENTENCES = {
     "not arrived": (TRIAL, [
         "c 1, theta0 0, n 200,000: not arrived for an average: 2.6 relaxation times, 10.60 oracle SE of",
-        "bias, mostly from its start. Better for TR, in the unit of the data: c = 23, theta0 = 54.",
+        "bias, mostly from the start. Better for TR, in the unit of the data: c = 23, theta0 = 54.",
         "With them use TR (coverage 0.91, length 2.6). An average would then have 60 relaxation times, 0.37",
         "would cover 0.87. Below n = 4.0e5",
     ]),

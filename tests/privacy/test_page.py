@@ -158,7 +158,7 @@ def test_a_page_has_no_number_where_silence_tells_the_side():
     answering, text = own.guarantees[-1], " ".join(own.text().split())
     assert answering.epsilon is None and answering.epsilon_at_delta is None and answering.rho is None
     assert "No guarantee: " in text and "= inf" not in text
-    assert "so silence shows the other side (probability 0.25)" in text
+    assert "so silence (probability 0.25) shows the other" in text
 
 
 @pytest.mark.parametrize(

@@ -93,6 +93,7 @@ def own_study(file, **settings):
     return lf.Study.from_mapping(changed(replicates=2, problem=problem, algorithm=algorithm, **others))
 
 
+@pytest.mark.thorough
 def test_a_run_is_continued_and_replayed_without_its_file(tmp_path, monkeypatch):
     """The run has the law of the column and the digest of the file: the same bits as with the file."""
     uncompiled.use(monkeypatch)

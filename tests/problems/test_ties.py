@@ -44,6 +44,7 @@ def test_a_stored_law_is_the_law(tmp_path):
         Records.of_text("0 0x1.0p+0 5 0x0.0p+0 3", None, None)
 
 
+@pytest.mark.thorough
 def test_records_are_drawn_with_replacement_in_equal_bits(tmp_path):
     problem = tied(tmp_path, tau=0.4)
     path = OnePass(problem, lf.RandomizedResponse(), lf.LdpSgd(theta0=2.0))

@@ -282,6 +282,7 @@ def test_notes_stand_under_their_headings_and_run_no_script():
     assert found.index("Why we did") < found.index("Coverage</h2>") < found.index("Discussion")
 
 
+@pytest.mark.thorough
 def test_a_thousand_cells_are_less_than_two_megabytes(results):
     """Numbers of their own in every cell: nothing is small because it repeats."""
     measures = results.table.column_names[results.table.column_names.index("truth") + 1 :]
@@ -319,6 +320,7 @@ def test_a_figure_says_its_condition_and_has_the_size_of_its_file(run, tmp_path,
         assert words in text and "--width" in text
 
 
+@pytest.mark.thorough
 def test_headings_and_symbols_fit_into_narrow_columns(results):
     """Three columns of a figure of 85 mm are narrower than "law = lognormal"."""
     cells = [row for row in results.rows if (row["tau"], row["epsilon"], row["n"]) == (0.5, 1.0, 1000)]
@@ -333,6 +335,7 @@ def test_headings_and_symbols_fit_into_narrow_columns(results):
         assert drawn_size(chart) == pytest.approx(size, abs=3)
 
 
+@pytest.mark.thorough
 def test_names_beside_bars_are_whole(results):
     names = [f"plugin, batches = {n}, tilt = {t}" for n in (10, 20) for t in (0, 1)]
     rows = [results.rows[0] | {"series": name, "series_rank": at} for at, name in enumerate(names)]

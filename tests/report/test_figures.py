@@ -283,6 +283,7 @@ def protocols(tmp_path_factory):
     return Results.load(sweep(tmp_path_factory, PROTOCOLS))
 
 
+@pytest.mark.thorough
 def test_one_default_interval_of_every_protocol_and_the_bound_of_its_cell(protocols):
     rows = {(row["series"], row["tau"], row["epsilon"], row["n"]): row for row in default_rows(protocols)}
     assert len(rows) == len(default_rows(protocols))

@@ -30,6 +30,7 @@ def run(tmp_path_factory):
         return lf.sweep(study, folder / "run", executor="serial")
 
 
+@pytest.mark.thorough
 def test_report_and_displays_are_without_it(run, tmp_path):
     """The text in the report is a study file that gives the paths of the run from the pilot's file."""
     # Or this file would show nothing.

@@ -92,6 +92,7 @@ def test_balanced_epochs_without_a_gap_or_noise():
         DpNsgd(parameters="balanced", noise="none").schedule(NonconvexLogistic(), 100)
 
 
+@pytest.mark.thorough
 def test_bias_of_the_momentum_and_the_bounds_on_paths():
     """Spec facts 15 to 17, reshuffled, mean over 32 replicates; the bounds hold with much to spare."""
     problem, n = NonconvexLogistic(d=3, penalty=0.5), 16

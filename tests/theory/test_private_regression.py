@@ -64,6 +64,7 @@ def test_second_moments_of_steps_that_are_too_large():
     assert np.isposinf(theory.second_moments(KAPPA_10, np.full(10, 0.1), 1, 2.0, 0.25, 0.0, 2000)[-1]).all()
 
 
+@pytest.mark.thorough
 def test_simulation_has_the_exact_means():
     """dp_mbssgd without clipping, 1024 replicates: each |z| < 4.5 (fails for 1 in 10^5 seeds)."""
     lam, b, T, eta, sigma, tau = (1.0, 0.5, 0.2), 16, 60, 0.8, 0.7, 0.05
@@ -118,6 +119,7 @@ def test_clip_share_of_a_run():
     assert agrees(shares, literal.clip_share(d, c), 4.5)
 
 
+@pytest.mark.thorough
 def test_least_squares_baselines():
     """Ordinary, 512 replicates: |z| < 4.5; perturbed, 128: within 10% and 4 SE, to first order."""
     problem = LeastSquares(d=3, sigma=0.5)

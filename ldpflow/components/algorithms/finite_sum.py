@@ -103,7 +103,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     Parameters
     ----------
     epsilon, delta : float
-        Budget of the whole transcript: central, replacement of one record.
+        Central budget of the whole transcript, for replacing one record.
     epochs : float, optional
         q = T/M, 20 by default; T is rounded to whole steps.
     eta : float, optional

@@ -228,8 +228,8 @@ class DpSsgd(OnePassRegression, TailSgd):
     Parameters
     ----------
     epsilon, delta : float
-        Budget of the whole transcript, central, replacement of one record. Amplification by shuffling
-        admits small epsilon only: at most 0.024 for n = 10^6 and delta = 10^-6.
+        Central budget of the whole transcript, for replacing one record. Amplification by shuffling admits
+        small epsilon only: at most 0.024 for n = 10^6 and delta = 10^-6.
     clip : float > 0, optional
         zeta, by default 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) (Theorem 3.2).
     step_rule : str

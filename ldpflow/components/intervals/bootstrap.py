@@ -21,8 +21,8 @@ S2 estimates the variance that BB has: if BB's intervals are too short, so are t
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget it is conservative. Random weights w (E w = 1, E w^2 = 2) multiply the privacy noise of a
-perturbed path too: its covariance is 2 S_LDP. That of the path itself is S_LDP (both at budget eps/(B + 1)).
+With a split budget it is conservative. Random weights w (E w = 1, E w^2 = 2) multiply the privacy noise of
+perturbed paths: its covariance is 2 S_LDP there, and S_LDP in the path itself (both at budget eps/(B + 1)).
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-
 def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
     """Add eps_i D_i of ``kernel.BLOCKS`` blocks from block j on, in order.
 
-    Slices are indexed from 0: a test for negative indices would turn loads into gathers.
+    Slices start at 0: index tests would turn loads into gathers.
     """
     first = total[:LANES]
     D = deviations[j * LANES : (j + kernel.BLOCKS) * LANES]

@@ -112,7 +112,7 @@ class ColumnLaw:
 
         t = cell_edges()
         table = np.zeros((2 * HALF, WIDTHS["empirical"]))
-        # Cells of the lower half start at u = t and run upwards, of the upper at u = 1 - t, downwards.
+        # Lower half: cells start at u = t, upwards. Upper half: at u = 1 - t, downwards.
         j = self.cell(t)
         d = t - self.p[j]
         below = (self.q[j] + d * (self.s[j] + d * self.r[j]), self.s[j] + 2.0 * d * self.r[j], self.r[j])
@@ -164,7 +164,7 @@ class Records:
         values, counts = np.unique(column.values, return_counts=True)
         if len(values) > MOST_TIED or len(column.values) > MOST_RECORDS:
             hint = f"It has {len(values):,} values in {len(column.values):,} records."
-            allowed = f"nothing for a column with more than {MOST_TIED:,} values or {MOST_RECORDS:,} records"
+            allowed = f"a column of at most {MOST_TIED:,} values and {MOST_RECORDS:,} records"
             raise InputError("problem.ties", "keep", allowed, hint)
         return cls(tuple(values.tolist()), tuple(counts.tolist()), column.dropped, jitter, transform)
 
@@ -269,7 +269,7 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
 
 
 def add_jitter(values: Floats, width: float) -> Floats:
-    """Add noise on (-width/2, width/2): fractions of i times the golden ratio, which spread ties evenly."""
+    """Noise on (-width/2, width/2): fractional parts of i times the golden ratio spread ties evenly."""
     x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
     turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
     u = (turns >> np.uint64(12)).astype(np.float64) * 2.0**-52

@@ -114,7 +114,7 @@ class QuantileProblem(Problem):
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     shape : float, optional
-        Shape of lognormal (deviation of the logarithm), weibull, pareto or gamma.
+        Shape of lognormal (log's SD), weibull, pareto, gamma or a plug-in law.
     components : tuple of MixturePart, optional
         The two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
     file : str, optional
@@ -122,7 +122,7 @@ class QuantileProblem(Problem):
     column : str, optional
         Column of the file, for ``empirical`` alone.
     count_column : str, optional
-        Column with the number of records that have the value of a row, one by default.
+        Column with the number of records of each value; without it one each.
     missing : str, optional
         ``drop`` leaves out records without a value, which are an error otherwise.
     jitter : float, optional
@@ -339,7 +339,7 @@ class QuantileProblem(Problem):
 
 
 class OneLevel(Problem):
-    """Setting of :class:`Quantile` that comes before those of its law.
+    """Setting of :class:`Quantile`, listed before its law's.
 
     Parameters
     ----------
@@ -366,7 +366,7 @@ class Quantile(QuantileProblem, OneLevel):
 
 
 class SeveralLevels(Problem):
-    """Setting of :class:`Quantiles` that comes before those of their law.
+    """Setting of :class:`Quantiles`, listed before their law's.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ TRUTHS = 16  # stages from here on: bits of users with several answers
 
 @jit
 def split(count, key0, key1, stage, turn, honest, liars):  # type: ignore[no-untyped-def]
-    """Split honest users and liars evenly over ``count`` questions, in two stages in the address."""
+    """Draw questions of honest users and liars uniformly from ``count``, in two address stages."""
     asked = np.empty(count)
     lying = np.empty(count)
     equal = np.ones(count)
@@ -110,7 +110,7 @@ def fold_thresholds(values, asked, found, budget):  # type: ignore[no-untyped-de
 
 @jit
 def spread_thresholds(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """(k - 1) (tau (1 - tau) + v/(4 a)), a answers per user: (k - 1) S(tau, eps) for one."""
+    """(k - 1) (tau (1 - tau) + v/(4 a)) for a answers per user; v as for hrr."""
     k = out.shape[0]
     out[:] = k * (tau * (1.0 - tau) + 0.25 * budget.noise / budget.answers)
 
@@ -160,7 +160,7 @@ def fold_grr(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_grr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """A(1 - A)/(p' - q')^2 with A = P(report among the first m bins), for one answer V.
+    """V = A(1 - A)/(p' - q')^2 for one answer, A = P(report among the first m bins).
 
     With a answers of every user tau (1 - tau) + (V - tau (1 - tau))/a.
     """
@@ -304,7 +304,8 @@ def fold_hrr(values, asked, found, budget):  # type: ignore[no-untyped-def]
 def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
     """(k - 1)/k^2 sum_r s_rm^2 (1 + v/a - E_r^2), E_r from the bins of the isotonic estimate.
 
-    a answers per user; v is the variance that randomising adds to a sign.
+    a answers per user; v is the variance that randomising adds to a sign. Here and for haar and tree s, g
+    and w are weights in F^ at edge m, and h is the number of levels.
     """
     k = design.chances.shape[0] + 1
     mean = np.empty(k)

@@ -56,14 +56,14 @@ class CollectionDesign:
     Parameters
     ----------
     reports : int >= 1
-        Reports about one user that an adversary may link, k. The page multiplies k by the answers that the
-        mechanism takes from each user.
+        Collections from one user that an adversary may link, k. The page multiplies k by the answers per
+        collection.
     response_rate : float in (0, 1]
         Share of the invited who respond. By itself it promises nothing.
     secret_sample : bool
-        Whether the observer cannot tell who responded. The page states the conditions: on order, on
-        responders, and on reports per user. SGD takes reports in the order of its steps, so a shuffler must
-        choose that order. Only a secret sample gives the invited more than a responder's guarantee.
+        Whether responders are a random set of fixed size and send equally many reports; they and the order
+        stay secret. SGD takes reports in the order of its steps, so a shuffler must choose that order.
+        Only a secret sample gives the invited more than a responder's guarantee.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional
@@ -255,8 +255,8 @@ def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> 
     epsilon = nonresponse_epsilon(statement.epsilon, low, high)
     if math.isinf(epsilon):
         always, sign, rate = ("always", "silence", 1 - low) if high == 1 else ("never", "an answer", high)
-        shown = f"{sign} shows the other side (probability {rate:g})"
-        return line(design.delta, unproved=f"users on one side {always} answer, so {shown}")
+        shown = f"{sign} (probability {rate:g}) shows the other"
+        return line(design.delta, unproved=f"users on one side of the quantile {always} answer, so {shown}")
     return line(
         conditions=("whether a user answers depends only on the user's value and on chance",),
         delta=design.delta,

@@ -49,7 +49,7 @@ def value_in_unit(value: float | None, scale: Transform) -> float | None:
 
 
 PLANE_OR_SPACE = 3
-"""Largest number of coordinates with a quadratic fit by default: compiling it takes long."""
+"""Most coordinates with a quadratic fit by default: more compile too slowly."""
 
 OF_THE_TRUTH = ("joint_covered", "joint_size")
 """Diagnostics that say how an interval relates to the truth, which no transcript has."""
@@ -79,7 +79,7 @@ class Methods:
         """The methods, with the residual variance of the fit if the variance of a report is not known.
 
         The known variance (``variance = "known"``) is that of the gradient of a quantile plus that of
-        randomised response or ``cells``. Others have none.
+        randomised response or ``cells``. Other mechanisms have none.
         """
         if not knows_variance(self.source):
             methods = [

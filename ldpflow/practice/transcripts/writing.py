@@ -73,7 +73,7 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     if (answers := answers_of(path)) is None:
         columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
     else:
-        # A cell's number is the count of thetas below it. A bit is 1 if the gradient has its last value.
+        # A cell's number is the count of thetas below it. A bit is 1 if the gradient is that of report 1.
         columns["report"] = pa.array((gradients == answers[-1]).sum(axis=1).astype(np.int8))
     return pa.table(columns)
 
