@@ -128,7 +128,7 @@ def private(kind="dp_nsgd", **settings):
         (private("dp_sgd", batch_size=31), "algorithm.batch_size", "at most n = 30"),
         (private("dp_nsgd_reduced", epochs=0.5), "algorithm.epochs", "more than 1"),
         (private(parameters="balanced", epochs=4.0), "algorithm", "chooses epochs itself"),
-        (private(parameters="balanced", noise="none"), "algorithm.parameters", "without noise"),
+        (private(parameters="balanced", noise="none"), "algorithm.parameters", "no noise"),
         (private("dp_gd", epochs=1e9) | {"grid": {"n": 10**7}}, "grid.n", "MiB"),
     ],
 )

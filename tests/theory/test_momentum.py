@@ -88,7 +88,7 @@ def test_balanced_epochs_without_a_gap_or_noise():
     assert best_epochs(1, 1000, 4.0, lambda q: 0.01 * math.sqrt(q)) == pytest.approx(200, rel=0.13)
     # No gap is known for robust regression: it is taken to be 1.
     assert DpNsgd(parameters="balanced").schedule(RobustRegression(), 1000).steps % 1000 == 0
-    with pytest.raises(InputError, match="without noise"):
+    with pytest.raises(InputError, match="no noise"):
         DpNsgd(parameters="balanced", noise="none").schedule(NonconvexLogistic(), 100)
 
 
