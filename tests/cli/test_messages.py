@@ -171,7 +171,7 @@ def test_ray_without_addresses_is_one_message(tmp_path):
 @pytest.mark.system
 def test_help_and_a_large_enough_limit_work(run):
     assert limited(500, "--version").returncode == 0
-    assert limited(1500, "summary", run).returncode == 0
+    assert limited(2500, "summary", run).returncode == 0
 
 
 @pytest.mark.parametrize(
