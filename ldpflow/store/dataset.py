@@ -252,7 +252,7 @@ class Dataset:
 
     def unusable(self, part: UnreadablePart) -> DamagedRun:
         """Error for an unusable part."""
-        hint = "Run the sweep again, or ldpflow check with --repair, to compute it again."
+        hint = "Run the sweep again, or ldpflow check with `repair`, to compute it again."
         if part.reason == REMOVED:
             hint = "A sweep has merged parts: run the command again."
         return DamagedRun(self.store.full(part.name), part.reason, "a readable part", hint)

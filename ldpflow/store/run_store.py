@@ -110,7 +110,7 @@ class RunStore(RunFiles):
         data = self.read(name)
         if data is None:
             return None
-        again = "ldpflow check with --repair, or the sweep once more, writes it again from the rows."
+        again = "ldpflow check with `repair`, or the sweep once more, writes it again from the rows."
         try:
             file = open_sealed(data)
             if file.metadata.num_rows > MOST_ROWS:

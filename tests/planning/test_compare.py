@@ -26,6 +26,7 @@ from ldpflow.practice.planning.compare import (
     make_forecasts,
     predict_row,
     reaches,
+    search_path,
     steps_of,
 )
 from ldpflow.practice.planning.forecasts import (
@@ -354,6 +355,23 @@ def test_studies_that_are_not_compared(name):
     with pytest.raises(InputError) as caught:
         plan(Study.from_mapping(MAPPING | REFUSED[name]), range=RANGE)
     assert caught.value.field == name.partition(" ")[0]
+
+
+def test_users_of_a_path_are_corrected_by_the_error_of_its_expected_length():
+    """Intervals 1.5 times as long as expected at the row, 1.2 times at the users found."""
+    forecast = SimpleNamespace(
+        expected_half_width=lambda n, epsilon: 10.0 / math.sqrt(n),
+        simulate=lambda n, *_: SimpleNamespace(half_width=lambda: 12.0 / math.sqrt(n)),
+    )
+    asked = []
+
+    def search(wanted):
+        asked.append(wanted)
+        return math.ceil((10.0 / wanted) ** 2)
+
+    row = {"n": 100, "epsilon": 1.0, "half_width": 1.5}
+    found = search_path(row, forecast, 0.5, search, lambda n: (n, 1.0), 100, 0)
+    assert asked == pytest.approx([0.5 / 1.5, 0.5 / 1.2]) and found == pytest.approx((12.0 / 0.5) ** 2, abs=1)
 
 
 def test_the_first_suitable_algorithm_of_a_study_is_compared():
