@@ -14,7 +14,10 @@ SAID = ("law", "tau", "mechanism", "epsilon")
 
 
 def recommended(settings: list[ArenaSetting]) -> str:
-    """What the rule recommends: settings down, n across; coverage and length over the oracle's."""
+    """A table of the recommended methods: a row per setting, a column per n.
+
+    Brackets have the coverage and the length divided by the oracle's.
+    """
     across = sorted({setting.keys["n"] for setting in settings})
     rows: dict[tuple[str, ...], dict[int, str]] = {}
     for setting in settings:
@@ -32,7 +35,7 @@ def recommended(settings: list[ArenaSetting]) -> str:
 
 
 def over_all(settings: list[ArenaSetting]) -> str:
-    """Every method over all settings, those first that hold their level in most of them."""
+    """A row per method, summed over all settings. Methods that hold their level most often come first."""
     by_name: dict[str, list[ArenaEntry]] = {}
     for entry in (entry for setting in settings for entry in setting.entries):
         by_name.setdefault(entry.row["series"], []).append(entry)

@@ -11,7 +11,7 @@ from ldpflow import __version__
 
 ROOT = str(Path(__file__).parents[1])
 sys.path.insert(0, ROOT)
-# Pages run `ldpflow`, which stands beside this interpreter, and show tables as wide as a page.
+# Pages run `ldpflow` from the folder of this interpreter. COLUMNS is the width of a page.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
 os.environ["COLUMNS"] = "88"
 
@@ -29,7 +29,7 @@ extensions = [
 ]
 exclude_patterns = ["site", "**/.ipynb_checkpoints"]
 
-# Tutorials are run at every build, in a folder of their own; an error ends the build.
+# Every build runs the tutorials, each in a folder of its own. An error ends the build.
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_in_temp = True

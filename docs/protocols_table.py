@@ -1,9 +1,9 @@
-"""Data of docs/which_protocol_table.md, from runs of the studies ``protocols-*``.
+"""Write the data of docs/which_protocol_table.md from runs of the studies ``protocols-*``.
 
     python -m docs.protocols_table RUN [RUN ...]
 
-One row per law, tau, epsilon and n, one column per protocol. The unit is the efficiency bound's standard
-error for RMSE, and the oracle's length for lengths.
+There is one row per law, tau, epsilon and n, and one column per protocol. The unit of an RMSE is the standard
+error of the efficiency bound. The unit of a length is the length of the oracle.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ DATA = Path(__file__).parent / "data" / "which_protocol"
 
 
 def bound_error(row: dict[str, Any]) -> float:
-    """Standard error of the efficiency bound."""
+    """Standard error of the efficiency bound, in the unit of the data."""
     law = Law(row["law"], row["location"], row["scale"], shape=row["shape"])
     variance = bit_variance(row["tau"], row["epsilon"]) / row["n"]
     return math.sqrt(variance) / law.density_at_quantile(row["tau"])
 
 
 def name_of(row: dict[str, Any]) -> str:
-    """The column of a row."""
+    """Name of the column that shows a row of the summary."""
     return row["protocol"] or "sgd"
 
 
 def error_text(row: dict[str, Any]) -> str:
-    """RMSE, its Monte Carlo error and the number of bins."""
+    """Text of the RMSE, its Monte Carlo error and the number of bins."""
     rmse = math.sqrt(row["mse"])
     unit = bound_error(row)
     text = f"{rmse / unit:.2f} ({row['mse_mcse'] / (2 * rmse) / unit:.2f})"
@@ -45,7 +45,7 @@ def error_text(row: dict[str, Any]) -> str:
 
 
 def cover_text(rows: list[dict[str, Any]]) -> str:
-    """Coverage, length and the outer interval's coverage."""
+    """Text of the coverage, the length and the coverage of the outer interval."""
     first = next((row for row in rows if row["limits"] == "line"), rows[0])
     length = "-"
     if first["length_median"] is not None:
@@ -72,7 +72,7 @@ def main(runs: list[str]) -> None:
 
 
 def order(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Laws in the order of the studies."""
+    """Sort key that puts the laws in the order of the studies."""
     return (("normal", "exponential", "lognormal").index(key[0]), *key[1:])
 
 

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/reference/ from declarations, docstrings and the command line.
+"""Write the pages of docs/reference/ from declarations, docstrings and the command line.
 
 ``conf.py`` calls :func:`write_pages` when the site is built. The pages are not part of the repository.
 """
@@ -77,14 +77,14 @@ NOUNS: dict[str, tuple[str, ...]] = {
         "ldpflow.LdpflowError",
     ),
 }
-"""Pages of the Python interface beside those of the components: title, and what stands there."""
+"""Titles of pages of the Python interface, and the names on each. Components have other pages."""
 
 WITH_METHODS = ("Studies and sweeps", "Runs", "Planning", "Collected reports", "Writing components")
 """Pages whose classes are shown with all of their methods."""
 
 
 def write_pages() -> None:
-    """Write all pages; files that did not change keep their time."""
+    """Write all pages. A file whose text is unchanged keeps its time, so Sphinx does not read it again."""
     pages = {"study_file": study_file(), "cli": command_line(), "api": contents()}
     pages |= {slug(title): components(title, kinds) for title, kinds in KINDS.values()}
     pages |= {slug(title): nouns(title, names) for title, names in NOUNS.items()}
@@ -130,7 +130,7 @@ def nouns(title: str, names: Iterable[str]) -> str:
 
 
 def indented(text: str) -> str:
-    """Options of a directive."""
+    """Indent an option of a directive."""
     return f"   {text}" if text else ""
 
 
@@ -257,7 +257,7 @@ def command_line() -> str:
 
 
 def described(words: list[str], command: Any) -> Iterator[str]:
-    """A command, and those under it."""
+    """Describe a command and its subcommands."""
     if hasattr(command, "commands"):
         for name, one in command.commands.items():
             yield from described([*words, name], one)
@@ -278,14 +278,14 @@ def described(words: list[str], command: Any) -> Iterator[str]:
 
 
 def meaning(parameter: Any) -> str:
-    """The help of an argument or flag, with the mark of the panel that it stands in."""
+    """Help of an argument or flag, with the mark of its panel."""
     text = " ".join((parameter.help or "").split()).replace(METHODS, ", ".join(INTERVAL_METHODS))
     panel = getattr(parameter, "rich_help_panel", None) or ""
     return in_code(text + " *" if panel.endswith("*") else text).replace(" *", " \\*")
 
 
 def in_code(text: str) -> str:
-    """A text with its flags as code, which Markdown would otherwise print with a dash."""
+    """Mark the flags in a text as code. Otherwise Markdown prints ``--`` as a dash."""
     return re.sub(r"(?<![\w`-])--[a-z][\w-]*", lambda found: f"`{found[0]}`", text)
 
 

@@ -1,8 +1,8 @@
-"""Checks that the search of a built site finds what people look for: python docs/search_check.py SITE.
+"""Check that the search of a built site finds what people look for: python docs/search_check.py SITE.
 
-The page that answers a query has to be among the first three results. Results are ranked here as the site's
-own JavaScript ranks them (Sphinx, searchtools.js): entries of the general index, titles, names of the
-Python interface and words of the text, on the same index file.
+For each query, a page that answers it has to be among the first three results. This module ranks results as
+the site's JavaScript does (Sphinx, searchtools.js), and reads the same index file. The ranking uses entries
+of the general index, titles, names of the Python interface and words of the text.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from sphinx.search.en import SearchEnglish
 
 FIRST = 3
-"""A page counts as found if it is among so many results."""
+"""Number of first results that are looked at."""
 
 WANTED = {
     "epsilon": ("privacy_notions",),
@@ -43,7 +43,7 @@ WANTED = {
     "dashboard": ("tutorials/dashboards",),
     "Quarto": ("tutorials/dashboards",),
 }
-"""Pages of which one has to be found, by query."""
+"""By query, the pages that answer it. One of them has to be found."""
 
 TITLE, TERM, PART_OF_TITLE, PART_OF_TERM = 15, 5, 7, 2
 OBJECT, PART_OF_OBJECT, OBJECT_RANK = 11, 6, {0: 15, 1: 5, 2: -5}
@@ -53,12 +53,12 @@ Hit = tuple[int, str, str]
 
 
 def plain(value: Any) -> list[int]:
-    """Pages of a word: the index has one alone as a number."""
+    """List of the pages of a word. The index stores a single page as a number."""
     return [value] if isinstance(value, int) else list(value)
 
 
 def titles_and_entries(index: dict[str, Any], query: str) -> tuple[list[Hit], list[Hit]]:
-    """Hits in titles and in main entries of the general index, and those in other entries."""
+    """Hits in titles and main entries of the general index, then hits in its other entries."""
     names, titles = index["docnames"], index["titles"]
     main: list[Hit] = []
     other: list[Hit] = []
@@ -122,7 +122,7 @@ def results(index: dict[str, Any], query: str) -> list[str]:
 
 
 def main(site: str) -> int:
-    """Print the first pages of every query; 1 if a page that is wanted is not among them."""
+    """Print the first pages of every query. Return 1 if a query has no wanted page among them."""
     text = (Path(site) / "searchindex.js").read_text(encoding="utf-8")
     index = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
     missing = 0

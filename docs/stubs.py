@@ -1,4 +1,4 @@
-"""Writes the types of the Python interface from the settings of components: python docs/stubs.py."""
+"""Write ldpflow/__init__.pyi, the types of the Python interface: python docs/stubs.py."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Axis = _T | Sequence[_T] | _Array
 
 
 def page() -> str:
-    """The text of ldpflow/__init__.pyi."""
+    """Text of ldpflow/__init__.pyi, from the settings of components."""
     kinds = [
         kind
         for module, (_, registry) in ldpflow.REGISTRIES.items()
@@ -64,7 +64,7 @@ def page() -> str:
 
 
 def function(name: str) -> str:
-    """A function with its options as arguments."""
+    """Signature of a function, with its options as arguments."""
     signature = inspect.signature(getattr(ldpflow, name))
     arguments = []
     for given in signature.parameters.values():
@@ -76,7 +76,7 @@ def function(name: str) -> str:
 
 
 def component(kind: type[Settings]) -> str:
-    """A class with the settings of a component as arguments."""
+    """Stub of a component's class, with its settings as arguments."""
     settings = []
     for name, field in kind.model_fields.items():
         if name != "kind":
@@ -98,7 +98,7 @@ def shown(default: object) -> str:
 
 
 def type_text(annotation: Any) -> str:
-    """Type of one value without bounds."""
+    """Type of a setting's value, without its bounds."""
     optional = get_origin(annotation) in (Union, types.UnionType)
     kind = bare_type(annotation)[0]
     if get_origin(kind) is Literal:

@@ -1,8 +1,9 @@
-"""Data of docs/ties.md, from runs of the studies in examples/salary.
+"""Write the data of docs/ties.md from runs of the studies in examples/salary.
 
     python docs/ties_table.py RUN [RUN ...]
 
-A row for each quantile and method. Bias, empirical SE and median length are in dollars at the largest n.
+There is a row for each quantile and method. Bias, empirical SE and median length are in dollars, at the
+largest n.
 """
 
 from __future__ import annotations
@@ -20,19 +21,22 @@ JITTERS = (None, 1000.0)
 
 
 def level_of(row: dict[str, Any]) -> float:
-    """Level of the quantile of a row, one of one or of several."""
+    """Level of the quantile of a row: ``tau``, or the one of ``taus`` at the row's coordinate."""
     return float(row["tau"] if row.get("tau") is not None else json.loads(row["taus"])[row["coordinate"]])
 
 
 def name_of(row: dict[str, Any]) -> str:
-    """Protocol, or interval method of a path."""
+    """Protocol of a row, or its interval method if it has no protocol."""
     if row.get("protocol"):
         return str(row["protocol"])
     return f"cells, {row['method']}" if row["mechanism"] == "cells" else str(row["method"])
 
 
 def texts(rows: list[dict[str, Any]]) -> list[str]:
-    """Bias and SE, coverage at every n, and length, of a quantile and method."""
+    """Texts of bias and SE, coverage at every n, and length.
+
+    ``rows`` has one row per n, for one quantile, method and jitter.
+    """
     ordered = sorted(rows, key=lambda row: int(row["n"]))
     last = ordered[-1]
     error = f"{last['bias']:+,.0f} ± {last['empirical_se']:,.0f}"
