@@ -1,1 +1,1 @@
-"""Speed, measured: against what a user could pick instead, and against the floor."""
+"""Benchmarks of ldpflow against other programs and against lower bounds of its own time."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks [--quick] [--json FILE] [--only NAME ...]``"""
+"""Run benchmarks: ``python -m benchmarks [--quick] [--json FILE] [--only NAME ...]``"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from benchmarks import (
 from benchmarks.effort import FULL, QUICK, Effort
 from benchmarks.measurement import Measurement, Skipped
 
-# In the order of the table. What --only takes; a group may make several rows.
+# Names that --only accepts, in the order of the table. A group may make several rows.
 GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
     "quantile": kernel_rows.quantile_row,
     "private-bit": kernel_rows.private_bit,
@@ -55,23 +55,23 @@ GROUPS: dict[str, Callable[[Effort], list[Measurement]]] = {
 
 
 def measure(name: str, effort: Effort) -> list[Measurement]:
-    """The rows of a group; one that cannot be measured becomes a line that says so."""
+    """Measure the rows of a group. If this fails, return one row with the reason."""
     try:
         return GROUPS[name](effort)
     except Skipped as reason:
         return [Measurement(name, name, skipped=str(reason))]
     except Exception as error:
-        # A broken row must not cost the others, which take minutes.
+        # After a failed row the other rows are still measured: they take minutes.
         return [Measurement(name, name, skipped=f"{type(error).__name__}: {error}", failed=True)]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write; 1 if a row failed."""
+    """Measure the rows, print them, and write them as JSON. Return 1 if a row failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a look: minutes less, noisier")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON too")
+    parser.add_argument("--quick", action="store_true", help="smaller sizes: minutes less, noisier")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers as JSON too")
     parser.add_argument("--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"of {', '.join(GROUPS)}")
-    parser.add_argument("--note", help="put beside the numbers, e.g. what else was running")
+    parser.add_argument("--note", help="note to store with the numbers, such as what else was running")
     chosen = parser.parse_args(arguments)
     effort = QUICK if chosen.quick else FULL
     where = report.context(chosen.quick, chosen.note)

@@ -1,4 +1,4 @@
-"""The same numbers from the same users: self-normalisation here and random scaling in R."""
+"""Compare self-normalisation of ldpflow with random scaling of an R package, on equal users."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ldpflow.testing.checks import planes
 
 
 def users_of(path: OnePass, replicate: int, count: int) -> NDArray[np.float64]:
-    """y and the covariates of the first users of a replicate, shape (count, d)."""
+    """Values y and covariates of the first ``count`` users of a replicate, shape (count, d)."""
     problem = path.problem
     standard = planes(SEED, "data", path.data_key(), replicate, problem.variates(), count)
     beta, law = problem.truth(), problem.error_law()  # type: ignore[attr-defined]
@@ -34,7 +34,7 @@ def users_of(path: OnePass, replicate: int, count: int) -> NDArray[np.float64]:
 
 
 def random_scaling_row(effort: Effort) -> list[Measurement]:
-    """Largest relative difference of estimate and V, our kernel against SGDinference's sgdi_qr."""
+    """Largest relative difference in estimate and V between our kernel and sgdi_qr of SGDinference."""
     n = effort.steps // 10
     path = OnePass(
         PROBLEMS["quantile_regression"](tau=TAU),

@@ -1,4 +1,4 @@
-"""What parts of a kernel cost: beside the same kernel without them, or beside drawing its variates."""
+"""Time of parts of a kernel, compared with the kernel without them, or with drawing its variates."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def floor(kernel, data_state, noise_state, data_parameters, noise_parameters, ch
 
 
 def floor_work(path: OnePass, steps: int) -> tuple[Callable[[], object], int]:
-    """The floor of a path as a piece of work, and its steps times replicates."""
+    """Work that draws the variates of a path, and its number of steps times replicates."""
     data = path.problem.variates()
     noise = path.mechanism.variates(path.problem)
-    function = compile_kernel(floor, kernel_case(path, ()), SIGNATURE)  # the parts of the kernel itself
+    function = compile_kernel(floor, kernel_case(path, ()), SIGNATURE)  # draws as the kernel does
     chunks = -(-steps // CHUNK)
     arguments = (
         lane_states(SEED, "data", path.data_key(), range(LANES)),
@@ -73,7 +73,7 @@ def floor_work(path: OnePass, steps: int) -> tuple[Callable[[], object], int]:
 
 
 def floor_rows(effort: Effort) -> list[Measurement]:
-    """The three kernels of the paper, and Huber regression under Gaussian noise."""
+    """Kernels over their floors: the three of Dette and Graw, and Huber regression."""
     designs = {
         "quantile-rr": ("quantile, randomised response", quantile(), 1, 1.3),
         "quantile-laplace": ("quantile, Laplace", quantile("laplace"), 1, 1.3),
@@ -91,7 +91,7 @@ def floor_rows(effort: Effort) -> list[Measurement]:
 
 
 def clipping_row(effort: Effort) -> list[Measurement]:
-    """A pass of DP-AMBSSGD at d = 10, N = 10^5, T = 20: thresholds, clipped gradients, noise included."""
+    """A pass of DP-AMBSSGD over drawing its records, at d = 10, N = 10^5, T = 20."""
     n, d, steps = 100_000, 10, 20
     problem = LeastSquares(d=d, sigma=0.5)
     path = OnePass(problem, NoMechanism(), DpAmbssgd(iterations=steps).resolved(problem, n), n)
@@ -107,7 +107,7 @@ def clipping_row(effort: Effort) -> list[Measurement]:
 
 
 def momentum_row(effort: Effort) -> list[Measurement]:
-    """Algorithm 1 at d = 20, N = 1000, reshuffled, over its non-private self."""
+    """Algorithm 1 of Tran and Cutkosky over the algorithm without noise, at d = 20, N = 1000."""
     n, epochs, d = 1000, 20, 20
     problem = NonconvexLogistic(d=d)
     records = draw_records(problem, SEED, n, range(LANES))
@@ -127,7 +127,7 @@ def momentum_row(effort: Effort) -> list[Measurement]:
 def with_and_without(
     path: OnePass, steps: int, sums: tuple[str, ...], beside: tuple[str, ...], effort: Effort
 ) -> Pairs:
-    """The kernel that keeps ``sums`` besides others, and the one that keeps those others alone."""
+    """Time the kernel that keeps ``sums`` and ``beside``, and the kernel that keeps ``beside`` alone."""
     first = max(1, steps // 100)
 
     def work(names: tuple[str, ...]) -> object:
@@ -139,7 +139,7 @@ def with_and_without(
 
 
 def transcript_row(effort: Effort) -> list[Measurement]:
-    """Running sums of TR: nanoseconds per step and replicate for a scalar; times as long for vectors."""
+    """Cost of the running sums of TR: nanoseconds per step for a scalar, ratio of times for vectors."""
     rows = []
     labels = ("with_ns_per_step", "without_ns_per_step")
     cubic, sn = ("transcript_cubic",), ("self_normalization",)
@@ -166,7 +166,7 @@ def transcript_row(effort: Effort) -> list[Measurement]:
 
 
 def arena_row(effort: Effort) -> list[Measurement]:
-    """A batch of lanes at n = 1e6: all methods of one run, over BB, BM and SN alone."""
+    """A batch at n = 1e6 with the interval methods of the arena, over a batch with BB, BM and SN."""
     path, n = quantile(), 10**6
     few = tuple(cells(n, "BB", "BM", "SN"))
     more = tuple(Cell(n, INTERVAL_METHODS[kind](**given), LEVEL) for kind, given in ARENA)

@@ -1,4 +1,4 @@
-"""The designs that are timed: the paper's two problems, at one budget, step size and level."""
+"""Designs to time: the two problems of Dette and Graw and Huber regression, at one budget and level."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEVEL = 0.9
 
 
 def quantile(mechanism: str = "randomized_response", **settings: Any) -> OnePass:
-    """The median of N(0, 1)."""
+    """Path for the median of N(0, 1)."""
     return OnePass(
         PROBLEMS["quantile"](tau=TAU),
         MECHANISMS[mechanism](epsilon=EPSILON, **settings),
@@ -33,7 +33,7 @@ def quantile(mechanism: str = "randomized_response", **settings: Any) -> OnePass
 
 
 def regression() -> OnePass:
-    """Median regression with d = 4 under Laplace noise."""
+    """Path for median regression with d = 4 under Laplace noise."""
     return OnePass(
         PROBLEMS["quantile_regression"](tau=TAU),
         MECHANISMS["laplace"](epsilon=EPSILON),
@@ -42,7 +42,7 @@ def regression() -> OnePass:
 
 
 def huber(d: int) -> OnePass:
-    """Huber regression with Mallows weights under Gaussian noise."""
+    """Path for Huber regression with Mallows weights under Gaussian noise."""
     return OnePass(
         PROBLEMS["linear_regression"](coefficients=(1.0,) * d),
         MECHANISMS["gaussian"](mu=1.0),
@@ -56,12 +56,12 @@ def cells(n: int, *methods: str) -> list[Cell]:
 
 
 def times_of(path: OnePass, wanted: list[Cell]) -> np.ndarray:
-    """The times at which these cells need S."""
+    """Times at which these cells need S, the sum of the iterates."""
     return np.array(path.needs(wanted).times, dtype=np.int64)
 
 
 def kernel(path: OnePass, wanted: list[Cell]) -> tuple[Callable[[], object], int]:
-    """A full set of lanes of the path as a piece of work, and its steps times replicates."""
+    """Work that runs the path in all lanes, and its number of steps times replicates."""
     recording = path.needs(wanted)
     steps = recording.times[-1]
 

@@ -1,4 +1,4 @@
-"""How long a benchmark may take: a full run, or a quick look."""
+"""Sizes of the measurements, for a full and for a quick run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class Effort:
     ----------
     quick : bool
     repetitions : int
-        Interleaved pairs.
+        Number of interleaved pairs.
     steps : int
-        Length of a path of the lockstep kernel; the naive loop gets LANES/4 times as many.
+        Length of a path of the lockstep kernel. The naive loop makes LANES/4 times as many steps.
     sweep_repetitions : int
-        Pairs of the sweep to n = 1e7.
+        Number of pairs of the sweep to n = 1e7.
     ray_seconds : float
         Kernel seconds per core of the sweep that measures Ray's efficiency.
     starts : int
-        Starts of a fresh process, per contestant.
+        Number of fresh processes for each side of a comparison.
     memory_n : int
-        Users of the batch whose worker's memory is read.
+        Number of users of the batch whose worker's memory is read.
     """
 
     quick: bool

@@ -1,4 +1,4 @@
-"""What the default engine costs: ``ldpflow sweep`` with no engine named, beside serial and Ray."""
+"""Wall time of ``ldpflow sweep`` without ``--engine``, compared with serial and Ray."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ FULL_REPLICATES, QUICK_REPLICATES = 1024, 128
 
 @dataclass(frozen=True)
 class Ran:
-    """One sweep in a fresh process."""
+    """Times of one sweep in a fresh process, in seconds."""
 
     wall: float  # until it has ended
     shown: float  # until its results are printed
-    cpu: float  # of the process and those it waited for; a Ray's other processes are not in it
+    cpu: float  # CPU time of the process and of those it waited for, without Ray's other processes
     batches: float  # CPU seconds of the batches
 
 
@@ -54,13 +54,13 @@ def ran(arguments: tuple[str, ...], engine: str | None) -> Ran:
 
 
 def children_seconds() -> float:
-    """CPU time of the processes that this one has waited for, and of those that they have."""
+    """CPU time of the processes that this process has waited for, and of their descendants."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def in_turn(arguments: tuple[str, ...], repetitions: int) -> dict[str, list[Ran]]:
-    """The engines in turn, after a sweep that fills the caches."""
+    """Sweep with each engine in turn, after a sweep that fills the caches."""
     ran(arguments, "serial")
     found: dict[str, list[Ran]] = {"auto": [], "serial": [], "ray": []}
     for _ in range(repetitions):
@@ -70,7 +70,7 @@ def in_turn(arguments: tuple[str, ...], repetitions: int) -> dict[str, list[Ran]
 
 
 def details(found: dict[str, list[Ran]]) -> dict[str, float]:
-    """Medians of what was measured, by engine."""
+    """Medians of the measured times, by engine."""
     medians = {}
     for engine, runs in found.items():
         for name in ("wall", "shown", "cpu", "batches"):
@@ -79,7 +79,7 @@ def details(found: dict[str, list[Ran]]) -> dict[str, float]:
 
 
 def over_better(found: dict[str, list[Ran]]) -> list[float]:
-    """Wall time of the default over 1.1 times the better of the others' plus a second."""
+    """Wall time of the default engine over (1.1 times the better of the other engines + 1 s)."""
     return [
         auto.wall / (1.1 * min(serial.wall, ray.wall) + 1.0)
         for auto, serial, ray in zip(found["auto"], found["serial"], found["ray"], strict=True)
@@ -87,7 +87,7 @@ def over_better(found: dict[str, list[Ran]]) -> list[float]:
 
 
 def engine_rows(effort: Effort) -> list[Measurement]:
-    """A small study, quickstart, and one of 40 to 100 CPU seconds."""
+    """Rows for a small study, for quickstart, and for a study of 40 to 100 CPU seconds."""
     cores = len(os.sched_getaffinity(0))
     replicates = QUICK_REPLICATES if effort.quick else FULL_REPLICATES
     studies = {"small": SMALL, "quickstart": QUICKSTART, "long": (*LONG, "--replicates", str(replicates))}

@@ -1,4 +1,4 @@
-"""Peers for information: nanoseconds per step and replicate of the quantile problem."""
+"""Times of other programs on the quantile problem, without a target."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def nanoseconds(name: str, what: str, work: Callable[[], object], units: float) 
 
 
 def lockstep_row(effort: Effort) -> list[Measurement]:
-    """ldpflow itself, for comparison with the rows below."""
+    """Time of ldpflow, for comparison with the other programs."""
     work, units = kernel(quantile(), cells(effort.steps, "BB", "BM"))
     return nanoseconds("ldpflow", "ldpflow, one core", work, units)
 
 
 def numpy_row(effort: Effort) -> list[Measurement]:
-    """NumPy, one step of all replicates at a time."""
+    """Time of NumPy, which makes one step of all replicates at a time."""
     replicates, n = 500, effort.steps // 100
     path = quantile()
     p = 1.0 / (1.0 + np.exp(-path.mechanism.epsilon))  # type: ignore[attr-defined]
@@ -50,7 +50,7 @@ def numpy_row(effort: Effort) -> list[Measurement]:
 
 
 def jax_row(effort: Effort) -> list[Measurement]:
-    """JAX on the processor: lax.scan over steps, in double precision."""
+    """Time of JAX on the processor, with lax.scan over steps in double precision."""
     try:
         import jax
     except ImportError:
@@ -74,7 +74,7 @@ def jax_row(effort: Effort) -> list[Measurement]:
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         start = (jnp.zeros(replicates), jnp.zeros(replicates), jax.random.key(SEED))
         run = jax.jit(lambda: jax.lax.scan(step, start, jnp.arange(1.0, n + 1.0))[0])
-        # JAX computes in threads of its own: the time of the process, not of this thread.
+        # JAX computes in threads of its own, so the time of the process is taken.
         import time
 
         run()[1].block_until_ready()
@@ -88,7 +88,13 @@ def jax_row(effort: Effort) -> list[Measurement]:
 
 
 def run_r(script: str, *words: object) -> dict[str, Any]:
-    """What a script of this folder prints; Skipped where R or a package of it is missing."""
+    """Run an R script of this folder and read its JSON.
+
+    Raises
+    ------
+    Skipped
+        If R or an R package is missing.
+    """
     program = shutil.which("Rscript")
     if program is None:
         raise Skipped("Rscript is not on the PATH")
@@ -102,14 +108,14 @@ def run_r(script: str, *words: object) -> dict[str, Any]:
 
 
 def r_row(effort: Effort) -> list[Measurement]:
-    """A plain loop in R, byte-compiled, as a user would write it."""
+    """Time of a plain loop in R, byte-compiled, as a user would write it."""
     answer = run_r("peers.R", "loop", effort.steps, REPETITIONS)
     what = f"R {answer['version']}, plain loop, variates drawn in bulk beforehand"
     return [Measurement("r", what, UNIT, answer["ns"], None, "lower")]
 
 
 def sgdinference_row(effort: Effort) -> list[Measurement]:
-    """The R package SGDinference (C++): non-private quantile regression on an intercept and x."""
+    """Time of the R package SGDinference (C++): quantile regression on an intercept and x, not private."""
     answer = run_r("peers.R", "SGDinference", effort.steps, REPETITIONS)
     what = f"R package SGDinference {answer['version']}, sgdi_qr with one regressor, not private"
     return [Measurement("sgdinference", what, UNIT, answer["ns"], None, "lower")]

@@ -1,14 +1,14 @@
-"""What kernels cost, to run, to compile and to load: this checkout, or two in turn.
+"""Time to run, to compile and to load kernels, of this checkout or of two checkouts in turn.
 
     python -m benchmarks.kernel_baseline                              # this checkout
-    python -m benchmarks.kernel_baseline --against ../other-checkout  # and another one, in pairs
+    python -m benchmarks.kernel_baseline --against ../other-checkout  # and another checkout, in pairs
     python -m benchmarks.kernel_baseline --only quantile gaussian-d20 --pairs 5 --json FILE
 
-All times are CPU seconds of one thread, so that waiting for a core does not count. Each side runs in
-processes of its own, with a cache of compiled kernels of its own (see kernel_worker.py). The two sides
-take turns, A B, B A, A B, ..., and a ratio is taken pair by pair: this checkout over the other one, below
-1 where this one is faster. ``compile`` is making a kernel ready from an empty cache, ``load`` from a full
-one: what its first run compiles or loads is in it.
+All times are CPU seconds of one thread, so waiting for a core does not count. Each checkout runs in processes
+of its own, with its own cache of compiled kernels (see kernel_worker.py). Two checkouts take turns: A B, B A,
+A B, ... A ratio is this checkout's time over the other's in a pair. It is below 1 if this checkout is faster.
+``compile`` is the time to make a kernel ready from an empty cache, ``load`` from a full cache. Both include
+what the first run of the kernel compiles or loads.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Worker:
             raise RuntimeError(f"{found} is not in {checkout}")
 
     def ask(self, **request: Any) -> dict[str, Any]:
-        """Send a request; its answer."""
+        """Send a request and return its answer."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write(json.dumps(request) + "\n")
         self.process.stdin.flush()
@@ -69,7 +69,7 @@ class Worker:
 
 @contextmanager
 def worker(checkout: Path, cache: str) -> Iterator[Worker]:
-    """A worker that ends with the block."""
+    """Start a worker, and end it with the block."""
     made = Worker(checkout, cache)
     try:
         yield made
@@ -79,9 +79,10 @@ def worker(checkout: Path, cache: str) -> Iterator[Worker]:
 
 @dataclass
 class Row:
-    """One design: CPU seconds of every side, a number per repetition.
+    """CPU seconds of one design.
 
-    ``seconds[kind][side]`` with kinds :data:`KINDS`; ``steps`` is steps times replicates of a run.
+    ``seconds[kind][side]`` has a number per repetition, for the kinds :data:`KINDS` and each checkout.
+    ``steps`` is the number of steps times replicates of a run.
     """
 
     name: str
@@ -90,12 +91,12 @@ class Row:
     seconds: dict[str, list[list[float]]] = field(default_factory=dict)
 
     def ratios(self, kind: str) -> list[float]:
-        """First side over second side, pair by pair; nothing where there is one side."""
+        """First side over second side, pair by pair. Empty if there is one side."""
         sides = self.seconds[kind]
         return [a / b for a, b in zip(*sides, strict=True)] if len(sides) == 2 else []
 
     def mapping(self) -> dict[str, Any]:
-        """What goes into the JSON: medians and quartiles, times per step in nanoseconds."""
+        """Row of the JSON file: medians and quartiles. Times per step are in nanoseconds."""
         found: dict[str, Any] = {"name": self.name, "what": self.what, "steps": self.steps}
         for kind, sides in self.seconds.items():
             scale = 1e9 / self.steps if kind == "run" else 1.0
@@ -110,7 +111,7 @@ class Row:
         return found
 
     def line(self) -> str:
-        """For people."""
+        """Line of text for the terminal."""
         shown = self.mapping()
         text = f"{self.name:24} {shown['ns_per_step']:9.4g} ns/step"
         for kind in KINDS[1:]:
@@ -122,12 +123,12 @@ class Row:
 
 
 def in_turn(count: int, repetition: int) -> list[int]:
-    """The order of the sides: forwards, backwards, forwards, ..."""
+    """Order of the sides: forwards for even repetitions, backwards for odd ones."""
     return [*range(count)] if repetition % 2 == 0 else [*range(count)][::-1]
 
 
 def measured(name: str, checkouts: Sequence[Path], pairs: int, compiles: int) -> Row:
-    """One row: kernels compiled and loaded in fresh processes, then run in turn in one process a side."""
+    """Measure a design: compile and load in fresh processes, then run in turn in one process per side."""
     design = DESIGNS[name]
     count = len(checkouts)
     seconds: dict[str, list[list[float]]] = {kind: [[] for _ in checkouts] for kind in KINDS}
@@ -156,7 +157,7 @@ def measured(name: str, checkouts: Sequence[Path], pairs: int, compiles: int) ->
 
 
 def totals(rows: Sequence[Row]) -> dict[str, Any]:
-    """Compiling and loading, over all rows: seconds of each side, and their ratio."""
+    """Seconds of compiling and loading over all rows, by side, and their ratio."""
     found: dict[str, Any] = {}
     for kind in KINDS[1:]:
         sides = [sum(median(v) for v in s) for s in zip(*(r.seconds[kind] for r in rows), strict=True)]
@@ -168,17 +169,17 @@ def totals(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure, print, write."""
+    """Measure the designs, print them, and write them as JSON."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.kernel_baseline", description=(__doc__ or "").partition("\n")[0]
     )
     parser.add_argument("--against", type=Path, metavar="DIR", help="another checkout of ldpflow")
-    parser.add_argument("--checkout", type=Path, default=ROOT, help="instead of this one")
+    parser.add_argument("--checkout", type=Path, default=ROOT, help="checkout to measure; default: this one")
     parser.add_argument("--only", nargs="+", choices=DESIGNS, metavar="NAME", help=f"of {', '.join(DESIGNS)}")
-    parser.add_argument("--pairs", type=int, default=15, help="runs of every kernel")
-    parser.add_argument("--compiles", type=int, default=1, help="fresh caches for every kernel")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all of it as JSON too")
-    parser.add_argument("--note", help="put beside the numbers, e.g. what else was running")
+    parser.add_argument("--pairs", type=int, default=15, help="number of runs of every kernel")
+    parser.add_argument("--compiles", type=int, default=1, help="number of fresh caches for every kernel")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all numbers as JSON too")
+    parser.add_argument("--note", help="note to store with the numbers, such as what else was running")
     chosen = parser.parse_args(arguments)
     checkouts = [p.resolve() for p in (chosen.checkout, chosen.against) if p is not None]
     where = report.context(False, chosen.note)

@@ -1,4 +1,4 @@
-"""The designs of benchmarks.kernel_baseline: one study of a single path for every kind of kernel."""
+"""Designs of benchmarks.kernel_baseline: for every kind of kernel a study with one path."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Design(NamedTuple):
-    """What is run, and the study of one path that runs it."""
+    """Description of a design, and its study of one path."""
 
     what: str
     study: dict[str, Any]
@@ -138,4 +138,4 @@ DESIGNS = {
         {"kind": "dp_sgd", "epsilon": 1.0, "epochs": 120.0, "batch_size": 100},
     ),
 }  # fmt: skip
-"""By name, as ``--only`` takes them."""
+"""Designs by the name that ``--only`` accepts."""

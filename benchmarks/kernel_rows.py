@@ -1,4 +1,4 @@
-"""Kernels against naive Numba loops."""
+"""Time of kernels compared with naive Numba loops."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from ldpflow.simulators.one_pass import OnePass
 
 Piece = tuple[Callable[[], object], int]
-"""A piece of work, and its steps times replicates."""
+"""Callable that does the work, and its number of steps times replicates."""
 
 
 def naive_quantile(path: OnePass, n: int, numbers: str, sn: bool = False) -> Piece:
-    """One naive replicate of the quantile path."""
+    """Work of one naive replicate of the quantile path."""
     times = times_of(path, cells(n, "BB", "BM"))
     sums = np.empty(len(times))
     p = 1.0 / (1.0 + np.exp(-path.mechanism.epsilon))  # type: ignore[attr-defined]
@@ -38,7 +38,7 @@ def naive_quantile(path: OnePass, n: int, numbers: str, sn: bool = False) -> Pie
 def against(
     name: str, what: str, target: float | None, ours: Piece, naive: Piece, effort: Effort
 ) -> Measurement:
-    """A row ``times faster than the naive loop``."""
+    """Row with the naive loop's time over the kernel's."""
     labels = ("naive_ns_per_step", "ldpflow_ns_per_step")
     return compare(*naive, *ours, effort.repetitions).row(
         name, what, "times faster", target, labels, "higher"
@@ -46,12 +46,12 @@ def against(
 
 
 def naive_steps(effort: Effort) -> int:
-    """So many that both contestants run for a similar time."""
+    """Number of steps for which the naive loop takes about as long as the kernel."""
     return effort.steps * LANES // 4
 
 
 def quantile_row(effort: Effort) -> list[Measurement]:
-    """The paper's quantile study, users' data sampled, no SN."""
+    """The quantile problem of Dette and Graw, with sampled data and without SN."""
     path, n = quantile(), naive_steps(effort)
     ours = kernel(path, cells(effort.steps, "BB", "BM"))
     law = "quantile, randomised response, N(0,1), BB+BM, data sampled"
@@ -64,7 +64,7 @@ def quantile_row(effort: Effort) -> list[Measurement]:
 
 
 def private_bit(effort: Effort) -> list[Measurement]:
-    """The private bit sampled directly: against the naive loop, the data kernel and its own uniforms."""
+    """The kernels that draw private bits: over the naive loop, the data kernel and their uniforms."""
     data, n = quantile(), naive_steps(effort)
     wanted = cells(effort.steps, "BB", "BM")
     ours, naive = kernel(quantile(sampling="private_bit"), wanted), naive_quantile(data, n, "Generator")
@@ -90,13 +90,13 @@ def private_bit(effort: Effort) -> list[Measurement]:
 
 @jit
 def draw_uniforms(state, plane, planes):
-    """Fill a plane with uniforms of 32 bits, again and again."""
+    """Fill a plane with uniforms of 32 bits, ``planes`` times."""
     for _ in range(planes):
         fill_uniform_32(state, 0.0, plane)
 
 
 def quantile_sn(effort: Effort) -> list[Measurement]:
-    """With SN's running sums in both."""
+    """The quantile problem with the running sums of SN, in the kernel and in the naive loop."""
     path, n = quantile(), naive_steps(effort)
     ours = kernel(path, cells(effort.steps, "BB", "BM", "SN"))
     naive = naive_quantile(path, n, "Generator", sn=True)

@@ -1,11 +1,11 @@
-"""One side of benchmarks.kernel_baseline: a process that prepares and runs kernels and says what they cost.
+"""One side of benchmarks.kernel_baseline: a process that prepares and runs kernels and times them.
 
     PYTHONPATH=CHECKOUT python -P benchmarks/kernel_worker.py
 
-It imports the ldpflow of PYTHONPATH and nothing else of a checkout, so that one version of this file
-serves two versions of ldpflow. Requests and answers are lines of JSON: ``{"prepare": study}`` compiles
-a kernel or loads it from the cache, ``{"run": true}`` runs a full set of lanes, ``{"where": true}`` says
-which package is measured.
+It imports the ldpflow of PYTHONPATH and nothing else of a checkout. So one version of this file measures two
+versions of ldpflow. Requests and answers are lines of JSON. ``{"prepare": study}`` compiles a kernel or loads
+it from the cache. ``{"run": true}`` runs all lanes. ``{"where": true}`` returns the file of the measured
+package.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Work = tuple[Callable[[], object], Callable[[], object], int]
-"""What prepares a kernel, what runs it, and its steps times replicates."""
+"""Callables that prepare and run a kernel, and its number of steps times replicates."""
 
 
 def piece_of_work(mapping: Mapping[str, Any]) -> Work:
-    """The only names of ldpflow that are used: a change of layout edits this function.
+    """Work of a study with one path. All names of ldpflow that this file uses are here.
 
-    Checkouts from before there was a package of numerics, or of kernels, can be measured too.
+    Older layouts, without a package `numerics` or `kernels`, can be measured too.
     """
     from ldpflow.study import Study
 
@@ -62,10 +62,10 @@ def piece_of_work(mapping: Mapping[str, Any]) -> Work:
 
 
 def prepared(mapping: Mapping[str, Any]) -> tuple[Callable[[], object], dict[str, Any]]:
-    """What runs the kernel, and the CPU seconds that making it ready took.
+    """Prepare a kernel. Return a callable that runs it, and an answer with ``ready`` and ``steps``.
 
-    ``ready`` is that of the kernel and of what its first run compiles or loads beside it, with compiler
-    and package imported before.
+    ``ready`` has the CPU seconds to compile or load the kernel, with what its first run compiles or loads.
+    Importing the compiler and the package is not included.
     """
     import llvmlite.binding
     import numba

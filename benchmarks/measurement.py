@@ -1,4 +1,4 @@
-"""A row of the table: what was measured, against which target, and whether it was met."""
+"""Rows of the table of benchmarks: measured values, their target, and whether they meet it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 
 class Skipped(Exception):
-    """A row cannot be measured here; the message says why."""
+    """Raised if a row cannot be measured on this machine. The message says why."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One row.
+    """One row of the table.
 
     Parameters
     ----------
@@ -25,19 +25,19 @@ class Measurement:
     what : str
         The comparison in words.
     unit : str
-        Of ``value`` and ``target``, for example ``times faster``.
+        Unit of ``value`` and ``target``, for example ``times faster``.
     values : sequence of float
         One per repetition.
     target : float, optional
-        None in rows for information.
+        None in rows without a target.
     better : {"higher", "lower"}
         Which side of the target is met.
     details : dict
-        The measured times behind the ratio, and what else a reader needs.
+        Measured times behind the ratio, and other facts for the reader.
     skipped : str, optional
         Why nothing was measured.
     failed : bool
-        Whether that is an error of the row, and not the lack of a program.
+        Whether the row failed with an error. False if a program is missing.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Measurement:
 
     @property
     def met(self) -> bool | None:
-        """Whether the median meets the target; None without a target or a value."""
+        """Whether the median meets the target. None without a target or a value."""
         if self.target is None or self.value is None:
             return None
         if self.better == "higher":
@@ -65,7 +65,7 @@ class Measurement:
         return self.value <= self.target
 
     def mapping(self) -> dict[str, Any]:
-        """What goes into the JSON."""
+        """Row of the JSON file."""
         return {
             "name": self.name,
             "what": self.what,
@@ -83,10 +83,10 @@ class Measurement:
 
 
 def quartiles(values: Sequence[float]) -> list[float]:
-    """Lower and upper quartile, interpolated; the value itself twice where there is only one."""
+    """Lower and upper quartile, interpolated. A single value is both."""
     return np.quantile(values, [0.25, 0.75]).tolist() if len(values) else []  # type: ignore[no-any-return]
 
 
 def rounded(value: Any) -> Any:
-    """Four significant digits are more than a timing has."""
+    """Round to four significant digits, which are more than a time has."""
     return float(f"{value:.4g}") if isinstance(value, float) else value

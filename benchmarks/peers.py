@@ -1,7 +1,7 @@
-"""What a user could write instead, literally: one replicate at a time, random numbers in the loop.
+"""Loops that a user could write in place of ldpflow: one replicate at a time, random numbers in the loop.
 
-Numba with its defaults. The recursion is that of Dette and Graw, Algorithm 1, and keeps S(t) at the
-same times as ldpflow's kernels; SN's sums are accumulated where asked for.
+They use Numba with its defaults. The recursion is Algorithm 1 of Dette and Graw. It keeps S(t), the sum of
+the iterates, at the times of ldpflow's kernels. One loop also keeps the sums of SN.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba import njit
 
 @njit
 def naive_quantile_generator(rng, n, tau, p, c, gamma, truth, times, sums):
-    """Quantile of N(0, 1) under randomised response, with a NumPy Generator."""
+    """Path for a quantile of N(0, 1) under randomised response, with a NumPy Generator."""
     theta = 0.0
     total = 0.0
     t = 0
@@ -32,7 +32,7 @@ def naive_quantile_generator(rng, n, tau, p, c, gamma, truth, times, sums):
 
 @njit
 def naive_quantile_legacy(seed, n, tau, p, c, gamma, truth, times, sums):
-    """The same with ``np.random``, Numba's Mersenne Twister."""
+    """Path of :func:`naive_quantile_generator`, with ``np.random``: Numba's Mersenne Twister."""
     np.random.seed(seed)  # noqa: NPY002 (what is measured)
     theta = 0.0
     total = 0.0
@@ -53,7 +53,7 @@ def naive_quantile_legacy(seed, n, tau, p, c, gamma, truth, times, sums):
 
 @njit
 def naive_quantile_sn_generator(rng, n, tau, p, c, gamma, truth, times, sums, sn):
-    """The first with the running sums of self-normalisation, sum i S(i) and sum S(i)^2."""
+    """Path of :func:`naive_quantile_generator`, with the sums of SN: sum i S(i) and sum S(i)^2."""
     theta = 0.0
     total = 0.0
     weighted = 0.0
@@ -79,7 +79,7 @@ def naive_quantile_sn_generator(rng, n, tau, p, c, gamma, truth, times, sums, sn
 
 @njit
 def naive_regression_generator(rng, n, tau, scale, c, gamma, truth, times, sums):
-    """Quantile regression under Laplace noise; covariates N(0, 1) on [-1, 1] by rejection."""
+    """Path of quantile regression under Laplace noise. Covariates are N(0, 1) on [-1, 1], by rejection."""
     d = len(truth)
     theta = np.zeros(d)
     total = np.zeros(d)
@@ -108,7 +108,7 @@ def naive_regression_generator(rng, n, tau, scale, c, gamma, truth, times, sums)
 
 
 def vectorised_quantile(rng, replicates, n, tau, p, c, gamma, truth):
-    """Plain NumPy: the loop over steps in Python, a vector of replicates in each."""
+    """Paths in plain NumPy: a Python loop over steps, with a vector of replicates in each step."""
     theta = np.zeros(replicates)
     total = np.zeros(replicates)
     for i in range(1, n + 1):

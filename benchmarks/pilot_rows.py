@@ -1,4 +1,4 @@
-"""A column's law and the predictor of arrival: what planning from a pilot costs."""
+"""Time of planning from a pilot: draws from a column's law, and the prediction of arrival."""
 
 from __future__ import annotations
 

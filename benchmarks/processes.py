@@ -1,4 +1,4 @@
-"""What the system says about processes: their descent, CPU time and memory."""
+"""Descendants, CPU time and memory of processes, read from /proc."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def stat(process: int) -> list[str]:
-    """Fields of a process from its state on; OSError once it has ended."""
+    """Fields of /proc/PID/stat, from the state on. Raises OSError if the process has ended."""
     text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     return text.rpartition(")")[2].split()  # the name in parentheses may hold spaces
 
 
 def family() -> list[int]:
-    """This process and all that descend from it."""
+    """Ids of this process and of all its descendants."""
     parents = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -31,7 +31,7 @@ def family() -> list[int]:
 
 
 def command_line(process: int) -> str:
-    """Words that a process was started with; nothing once it has ended."""
+    """Command line of a process. Empty if the process has ended."""
     try:
         return Path(f"/proc/{process}/cmdline").read_text().replace("\0", " ")
     except OSError:
@@ -39,7 +39,7 @@ def command_line(process: int) -> str:
 
 
 def cpu_seconds(process: int, *, waited: bool = False) -> float:
-    """CPU time of a process so far, or with that of the ended ones that it waited for; 0 if it has ended."""
+    """CPU time of a process, 0 if it has ended. ``waited`` adds ended children that it waited for."""
     try:
         return sum(map(int, stat(process)[11 : 15 if waited else 13])) / os.sysconf("SC_CLK_TCK")
     except OSError:
@@ -47,7 +47,7 @@ def cpu_seconds(process: int, *, waited: bool = False) -> float:
 
 
 def resident(process: int | str = "self", name: str = "VmRSS") -> float:
-    """Resident memory of a process in MB, now or at its highest (VmHWM)."""
+    """Resident memory of a process in MB: now (VmRSS) or at its peak (VmHWM)."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(name + ":"):
             return int(line.split()[1]) / 1024.0

@@ -1,4 +1,4 @@
-"""What a cell of a protocol and a comparison of all of them cost."""
+"""CPU time of a cell of a one-shot protocol, and of a comparison of all protocols."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPLICATES = 2000
 
 
 def one_shot_seconds(kind: str, n: int, repetitions: int) -> list[float]:
-    """CPU time of all rows of one cell with 64 bins, its kernels loaded."""
+    """CPU seconds of all rows of one cell with 64 bins, after its kernels are loaded."""
     simulator = Counts(Quantile(tau=0.9), PROTOCOLS[kind](epsilon=1.0, range=RANGE, k=64), n)  # type: ignore[call-arg]
     cells = (Cell(n, Inversion(), LEVEL),)
     simulate(Batch(simulator, SEED, 0, 1, cells))
@@ -32,13 +32,13 @@ def one_shot_seconds(kind: str, n: int, repetitions: int) -> list[float]:
 
 
 def plan(tau: float) -> list[Row]:
-    """All protocols for one quantile, with what a half width of .05 needs."""
+    """Compare all protocols for one quantile, with the users and budget for a half width of .05."""
     pairs = compare_designs(Quantile(tau=tau).data_law(), [tau], 1.0, 10**5, ends=RANGE, half_width=0.05)
     return [row for row, _ in pairs]
 
 
 def protocol_rows(effort: Effort) -> list[Measurement]:
-    """The slowest one-shot protocol; a comparison with the users and the budget for a half width."""
+    """Rows for the slowest one-shot protocol, and for a comparison with a wanted half width."""
     repetitions = 1 if effort.quick else 5
     kinds = [kind for kind in PROTOCOLS if kind != "rounds"]
     seconds = {

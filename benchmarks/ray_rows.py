@@ -1,4 +1,4 @@
-"""Ray: how much of the cores goes into kernels, and how much memory a worker takes."""
+"""Share of the cores' time that Ray's workers spend in kernels, and memory of a worker."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ ROOT = str(Path(__file__).resolve().parent.parent)
 
 
 def worker_path() -> Any:
-    """Workers started meanwhile can import this package."""
+    """Context in which new Ray workers can import the benchmarks."""
     path = os.pathsep.join(filter(None, [ROOT, os.environ.get("PYTHONPATH")]))
     return mock.patch.dict(os.environ, PYTHONPATH=path)
 
 
 def study(n: list[int], replicates: int) -> Study:
-    """The paper's quantile study with BB, BM and SN."""
+    """Study of the median with BB, BM and SN."""
     design = DESIGNS["quantile-sn"].study
     return Study.from_mapping(
         design | {"name": "benchmark", "seed": SEED, "replicates": replicates, "grid": {"n": n}}
@@ -38,19 +38,19 @@ def study(n: list[int], replicates: int) -> Study:
 
 
 def idle_seconds() -> float:
-    """Seconds that the machine's cores have spent idle since it started."""
+    """Idle time of all cores since the machine started, in seconds."""
     with open("/proc/stat", encoding="utf-8") as file:
         fields = file.readline().split()
     return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
 
 
 def tree_cpu_seconds() -> float:
-    """CPU time of this process and its descendants, those that ended and were waited for too."""
+    """CPU time of this process and its descendants. Ended ones count if they were waited for."""
     return sum(processes.cpu_seconds(process, waited=True) for process in processes.family())
 
 
 def efficiency_row(effort: Effort) -> list[Measurement]:
-    """CPU seconds in kernels over wall seconds times cores, on one long sweep."""
+    """CPU seconds in kernels over (wall seconds times cores), for one long sweep."""
     cores = len(os.sched_getaffinity(0))
     n = [10**6, 10**7]
     work, units = kernel(quantile(), cells(effort.steps, "BB", "BM", "SN"))
@@ -75,7 +75,7 @@ def efficiency_row(effort: Effort) -> list[Measurement]:
     wall = written - started
     available = wall * cores
     window, idle, ours = (b - a for a, b in zip(before, after, strict=True))
-    # What neither we nor idleness took went to other people's processes.
+    # The time that was neither ours nor idle went to other processes.
     others = max(0.0, 1.0 - (idle + ours) / (window * cores))
     efficiency = session["kernel_cpu_seconds"] / available
     what = "Ray: CPU seconds in kernels / (wall x cores), first batch's start to last row written"
@@ -104,7 +104,7 @@ def efficiency_row(effort: Effort) -> list[Measurement]:
 
 
 def memory_row(effort: Effort) -> list[Measurement]:
-    """Peak resident memory of a Ray worker that has run one batch of lanes."""
+    """Peak resident memory of a Ray worker that has run one batch."""
     with (
         tempfile.TemporaryDirectory() as stamps,
         tempfile.TemporaryDirectory() as out,

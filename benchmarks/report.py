@@ -1,4 +1,4 @@
-"""The table as text and as JSON."""
+"""Write the rows as text and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WIDTH = 100
 
 
 def context(quick: bool, note: str | None) -> dict[str, Any]:
-    """When, where and with what was measured."""
+    """Date, machine and versions of a measurement."""
     import llvmlite.binding
 
     found = versions()
@@ -27,7 +27,7 @@ def context(quick: bool, note: str | None) -> dict[str, Any]:
         except importlib.metadata.PackageNotFoundError:
             continue
     where = machine()
-    # Names of users and hosts are left out.
+    # Documents quote the JSON, so the name of the host is left out.
     where.pop("host", None)
     features = llvmlite.binding.get_host_cpu_features()
     vectors = [f for f in ("avx2", "fma", "avx512f", "avx512dq") if features.get(f)]
@@ -44,7 +44,7 @@ def context(quick: bool, note: str | None) -> dict[str, Any]:
 
 
 def heading(where: dict[str, Any]) -> str:
-    """The lines above the table."""
+    """Lines above the table: date, machine, versions and note."""
     versions_line = ", ".join(f"{name} {version}" for name, version in where["versions"].items())
     place = where["machine"]
     lines = [
@@ -59,7 +59,7 @@ def heading(where: dict[str, Any]) -> str:
 
 
 def line(row: Measurement) -> str:
-    """One row: verdict, value, quartiles, target; then what was compared and the times."""
+    """Lines of a row: verdict, value, quartiles and target, then the comparison and its times."""
     shown = row.mapping()
     if row.value is None:
         return f"{'FAILED' if row.failed else 'skipped':8} {row.name}: {row.skipped}"
@@ -83,5 +83,5 @@ INDENT: dict[str, Any] = {"initial_indent": " " * 9, "subsequent_indent": " " * 
 
 
 def json_text(where: dict[str, Any], rows: Sequence[Measurement]) -> str:
-    """Everything, for benchmarks/history/."""
+    """JSON of all rows, as benchmarks/history/ keeps it."""
     return json.dumps(where | {"rows": [row.mapping() for row in rows]}, indent=2) + "\n"

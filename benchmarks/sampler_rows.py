@@ -1,4 +1,4 @@
-"""Samplers against NumPy's Generator (PCG64) filling an array, and SciPy."""
+"""Time to fill an array by our samplers, compared with NumPy's Generator (PCG64) and SciPy."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ from ldpflow.numerics.samplers import SAMPLERS
 from ldpflow.numerics.specialise import Case
 from ldpflow.numerics.streams import LANES, PLANE, lane_states
 
-COUNT = 16 * PLANE  # doubles: within a core's own cache, long enough to hide a call
+COUNT = 16 * PLANE  # doubles: they fit into a core's own cache, and one call costs little beside them
 
 
 def fill(kernel, state, parameter, out, times):
-    """Fill an array ``times`` times."""
+    """Fill an array ``times`` times, plane by plane."""
     for _ in range(times):
         for start in range(0, out.shape[0], PLANE):
             kernel.sampler(state, parameter, out[start : start + PLANE])
 
 
 def ours(name: str, times: int) -> Callable[[], object]:
-    """Fill an array ``times`` times with a sampler."""
+    """Work that fills an array ``times`` times with the sampler of a law."""
     return filling(SAMPLERS[name], name, 0.0, times)
 
 
 def filling(sampler: Any, stream: str, parameter: Any, times: int) -> Callable[[], object]:
-    """Fill an array ``times`` times with a sampler that takes a number or a table."""
+    """Work that fills an array ``times`` times with ``sampler``.
+
+    ``parameter`` is the number or the table that the sampler takes.
+    """
     kind = "float64[::1]" if isinstance(parameter, np.ndarray) else "float64"
     signature = f"void(uint64[::1], {kind}, float64[::1], int64)"
     function = compile_kernel(fill, Case((("sampler", sampler),)), signature)
@@ -43,7 +46,7 @@ def filling(sampler: Any, stream: str, parameter: Any, times: int) -> Callable[[
 
 
 def repeated(fill: Callable[[], object], times: int) -> Callable[[], object]:
-    """Call ``fill`` so often."""
+    """Work that calls ``fill`` ``times`` times."""
 
     def work() -> None:
         for _ in range(times):
@@ -53,7 +56,7 @@ def repeated(fill: Callable[[], object], times: int) -> Callable[[], object]:
 
 
 def rejection(rng: np.random.Generator, out: np.ndarray) -> None:
-    """N(0, 1) on [-1, 1]: normals in bulk, those outside left out (0.683 stay)."""
+    """Draw N(0, 1) on [-1, 1] by rejection. A share of 0.683 of the draws is kept."""
     filled = 0
     while filled < len(out):
         draws = rng.standard_normal(int((len(out) - filled) * 1.5) + 64)
@@ -63,7 +66,7 @@ def rejection(rng: np.random.Generator, out: np.ndarray) -> None:
 
 
 def sampler_rows(effort: Effort) -> list[Measurement]:
-    """One row per law and peer."""
+    """Rows for each law and each other program."""
     rng = np.random.default_rng(SEED)
     out = np.empty(COUNT)
     truncated = stats.truncnorm(-1.0, 1.0)

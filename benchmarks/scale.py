@@ -1,10 +1,11 @@
-"""Very many tiny batches through the real engine: does the driver grow or slow down?
+"""Run very many tiny batches through the engine: does the driver need more memory or time?
 
     python -m benchmarks.scale --batches 200000 --num-cpus 2 --json FILE
 
-Everything is real (cutting, Ray, aggregator, parts, summary) but the kernel, which spins for a
-millisecond, or sleeps as long as --kernel-ms says, and hands over rows that were computed once.
-With sleeping kernels --num-cpus may be more than there are. Prints a row per tenth of the batches.
+Batching, Ray, aggregator, parts and summary are those of a sweep. Only the kernel is replaced. It returns
+rows that were computed once, after --kernel-ms milliseconds, in which it spins (up to 5 ms) or sleeps. With
+a sleeping kernel --num-cpus may exceed the number of cores. The program prints a row per tenth of the
+batches.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ldpflow.numerics.streams import LANES
 from ldpflow.simulators.rows import Batch, BatchResult, simulate
 from ldpflow.study import Study
 
-SPIN_SECONDS = 0.005  # kernels up to here spin: sleeping is not so precise
+SPIN_SECONDS = 0.005  # kernels of at most this time spin, because sleeping is less precise
 
 
 @cache
@@ -43,7 +44,7 @@ def template(settings: str, last: int) -> BatchResult:
 
 
 def tiny_task(mapping: dict[str, Any], seconds: float) -> Any:
-    """The task: a kernel that takes so long."""
+    """Task for Ray whose kernel takes ``seconds``."""
     settings = json.dumps(mapping)
 
     def run_tiny(batch: Batch) -> BatchResult:
@@ -64,14 +65,14 @@ def tiny_task(mapping: dict[str, Any], seconds: float) -> Any:
 
 
 def study(batches: int, cells: int) -> dict[str, Any]:
-    """One path, so many batches of LANES replicates."""
+    """Study of one path with ``batches`` times LANES replicates."""
     n = list(range(100, 100 + cells))
     one = design("", 0, MEDIAN, RESPONSE, SGD, [{"kind": "oracle"}]).study
     return one | {"name": "scale", "seed": 1, "replicates": batches * LANES, "grid": {"n": n}}
 
 
 def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str, Any]:
-    """Run; a row per tenth, and what the whole took."""
+    """Run the batches. Return a row per tenth of them, and totals."""
     mapping = study(batches, cells)
     rows: list[dict[str, float]] = []
     aggregator: list[int] = []
@@ -90,7 +91,7 @@ def measure(batches: int, num_cpus: int, cells: int, seconds: float) -> dict[str
         }
 
     def note(event: Any) -> None:
-        # The first hundredth has the workers' start in it.
+        # The first snapshot comes after a hundredth of the batches, when the workers have started.
         if event.done_batches == max(batches // 100, 1) or event.done_batches % (batches // 10) == 0:
             rows.append(snapshot(event.done_batches))
 

@@ -1,13 +1,12 @@
-"""How far one driver reaches: the engine's scheduler, simulated from what its parts were measured at.
+"""Simulate the engine's scheduler: how many cores can one driver keep busy?
 
     python -m benchmarks.scheduler                                  # the tables of docs/scale.md
     python -m benchmarks.scheduler --driver-ms 2.3 --aggregator-ms 3.4 --cores 4000 --seconds 5
     python -m benchmarks.scheduler --cores 320 --steps 2e14 --n 1e9 --ns 1.72 --price 0.82 --per 16
 
-Batches of some length run on C cores; the driver sends each out and takes its answer, an aggregator
-takes its rows. At most twice C batches are under way. Driver and aggregator are servers of fixed
-service times, CPU milliseconds per batch as benchmarks.scale measures them; lengths of batches vary
-by a log-normal factor. Neither Ray nor a kernel runs here.
+Batches run on C cores. The driver sends each batch and receives its answer. An aggregator receives its rows.
+At most 2 C batches are under way. Driver and aggregator need a fixed time per batch, as benchmarks.scale
+measures it. The length of a batch varies by a log-normal factor. Neither Ray nor a kernel runs here.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ SENT, RUN, STORED = range(3)
 
 @dataclass(frozen=True)
 class Parts:
-    """What a batch costs, in seconds, where; ``start`` is what a core is idle between two batches."""
+    """Seconds per batch at the driver and the aggregator, and idle seconds of a core between two batches."""
 
     driver: float
     aggregator: float
@@ -37,7 +36,10 @@ class Parts:
 
 @dataclass(frozen=True)
 class Outcome:
-    """``busy`` is the share of the cores' time that batches take, from first start to last end."""
+    """Result of a simulation.
+
+    ``busy`` is the share of the cores' time in batches, from the first start to the last end.
+    """
 
     seconds: float
     work: float  # core seconds in batches
@@ -55,17 +57,17 @@ def simulate(
     in_flight: int | None = None,
     seed: int = 1,
 ) -> Outcome:
-    """Run the model.
+    """Simulate a sweep.
 
     Parameters
     ----------
     cores : int
     seconds : float
-        Length of a batch.
+        Mean length of a batch.
     batches : int
     parts : Parts
     in_flight : int, optional
-        Batches sent out and not stored; twice the cores unless given.
+        Most batches that are sent and not yet stored, by default 2 * cores.
     seed : int
     """
     chance = random.Random(seed)
@@ -74,16 +76,16 @@ def simulate(
     now = 0.0
     unsent = batches
     flying = 0
-    answers: deque[int] = deque()  # stored, and the driver does not know it
-    ready: deque[int] = deque()  # sent out, without a core
+    answers: deque[int] = deque()  # stored batches of which the driver does not know yet
+    ready: deque[int] = deque()  # sent batches that wait for a core
     free = cores
     driver_free = True
-    line: deque[int] = deque()  # rows at the aggregator
+    line: deque[int] = deque()  # batches whose rows wait at the aggregator
     work = driver_work = aggregator_work = 0.0
     most = 0
 
     def drive() -> None:
-        """The driver's next half: an answer first, since that lets the next batch go out."""
+        """Let the driver receive an answer, or send a batch. Answers come first: they allow more batches."""
         nonlocal driver_free, unsent, flying, driver_work
         if not driver_free:
             return
@@ -148,7 +150,7 @@ def simulate(
 
 
 def busy_cores(seconds: float, parts: Parts, wanted: float = 0.95, rounds: int = 12) -> int:
-    """The most cores of which that share is busy, to two digits; the ends of a run left out."""
+    """Largest number of cores of which the share ``wanted`` is busy in the long run, to two digits."""
     low, high = 1, 1
     while steady(high, seconds, parts, rounds) >= wanted and high < 200_000:
         low, high = high, 2 * high
@@ -162,7 +164,7 @@ def busy_cores(seconds: float, parts: Parts, wanted: float = 0.95, rounds: int =
 
 
 def steady(cores: int, seconds: float, parts: Parts, rounds: int) -> float:
-    """Share of the cores that is busy in the long run: two lengths of run, their difference."""
+    """Share of the cores that is busy in the long run, from the difference of a long and a short run."""
     short, long = rounds * cores, 2 * rounds * cores
     a, b = (simulate(cores, seconds, n, parts) for n in (short, long))
     return (b.work - a.work) / ((b.seconds - a.seconds) * cores)

@@ -1,7 +1,7 @@
-"""When batches start, seen from inside the workers: one line per event in a file of each process.
+"""Record in Ray's workers when batches start: one line per event in a file of each process.
 
-The task of the Ray engine is replaced by one that writes the time to a file and then calls the original.
-``python -m benchmarks.stamped FOLDER ARGUMENTS...`` is ``ldpflow ARGUMENTS...`` with that.
+The task of the Ray engine is replaced by a task that writes the time to a file and then calls the original.
+``python -m benchmarks.stamped FOLDER ARGUMENTS...`` runs ``ldpflow ARGUMENTS...`` with this task.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from benchmarks.processes import resident
 
 
 def stamp(folder: str, event: str, value: float) -> None:
-    """Append one event."""
+    """Append an event to the file of this process."""
     with open(Path(folder) / f"{os.getpid()}.stamps", "a", encoding="utf-8") as file:
         file.write(f"{event} {value!r}\n")
 
 
 def stamped_batch(batch, *, folder):  # type: ignore[no-untyped-def]
-    """The task, stamping ``batch`` at its start, ``kernel`` once loaded, ``peak`` at the end."""
+    """Run a batch, and stamp ``batch`` at its start, ``kernel`` once it is loaded and ``peak`` at the end."""
     from ldpflow.engine import ray_executor
 
     stamp(folder, "batch", time.time())
@@ -49,7 +49,7 @@ def patched(folder: str):  # type: ignore[no-untyped-def]
 
 
 def read_stamps(folder: str, event: str) -> list[float]:
-    """All values of an event, over all processes."""
+    """Values of an event in the files of all processes."""
     values = []
     for file in Path(folder).glob("*.stamps"):
         for line in file.read_text(encoding="utf-8").splitlines():

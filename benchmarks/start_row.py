@@ -1,4 +1,4 @@
-"""From ``ldpflow sweep`` to the first batch running, over what Ray alone takes."""
+"""Time from ``ldpflow sweep`` to the first running batch, less the time to start Ray."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.measurement import Measurement
 from benchmarks.ray_rows import worker_path
 from benchmarks.stamped import read_stamps
 
-# The same settings as those of the engine.
+# These are the settings of the engine.
 BARE = """
 import time
 
@@ -35,7 +35,7 @@ ray.shutdown()
 
 
 def bare_seconds(cores: int) -> float:
-    """Import, ray.init and the first empty task's result, in a fresh process."""
+    """Seconds in a fresh process to import and start Ray and get the result of an empty task."""
     environment = os.environ | {"RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     started = time.time()
     ended = subprocess.run(
@@ -49,7 +49,7 @@ def bare_seconds(cores: int) -> float:
 
 
 def sweep_seconds(cores: int) -> tuple[float, float]:
-    """``ldpflow sweep`` in a fresh process: until a batch starts, until its kernel is loaded."""
+    """Seconds of ``ldpflow sweep`` in a fresh process until a batch starts, and until its kernel is there."""
     with tempfile.TemporaryDirectory() as stamps, tempfile.TemporaryDirectory() as out:
         words = f"-m benchmarks.stamped {stamps} sweep quickstart --engine ray --out {out} --quiet"
         command = [sys.executable, *words.split(), "--replicates", "64", "--num-cpus", str(cores)]
@@ -59,13 +59,13 @@ def sweep_seconds(cores: int) -> tuple[float, float]:
 
 
 def start_row(effort: Effort) -> list[Measurement]:
-    """Seconds more than bare Ray."""
+    """Row with the seconds that a sweep takes longer than Ray alone."""
     cores = len(os.sched_getaffinity(0))
     bare = []
     batch = []
     kernel = []
     with worker_path():
-        # The first of each fills the compile cache and the file cache.
+        # The first start of each fills the kernel cache and the file cache.
         sweep_seconds(cores)
         bare_seconds(cores)
         for _ in range(effort.starts):

@@ -1,11 +1,11 @@
-"""Memory and time of a summary: how do they grow with the rows of a path?
+"""Memory and time to compute a summary: how do they grow with the rows of a path?
 
     python -m benchmarks.summary --rows 1e5 --rows 1e6 --rows 1e7
     python -m benchmarks.summary --rows 1e7 --against ../other-checkout --pairs 3
 
-Makes a run of one path with synthetic rows (parts of 200,000 rows, as an aggregator writes them; a
-fifth of the cells with the columns of TR), then computes its summary in a process of its own; in turn with
-another checkout, if one is given.
+The program makes a run of one path with synthetic rows, in parts of 200,000 rows as in a sweep. A fifth of
+the cells has the columns of TR. It then computes the summary in a process of its own. With --against it
+also computes the summary with another checkout, in turn.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ METHODS = ("oracle", "BM", "BB", "SN", "TR")
 
 
 def rows(first: int, last: int, cells: int) -> pa.Table:
-    """Rows of some replicates, sorted as in a part: normal estimates, intervals that cover mostly."""
+    """Synthetic rows of some replicates, sorted as in a part. Most of their intervals cover."""
     shape = (last - first, cells)
     count = (last - first) * cells
     rng = np.random.default_rng([first, cells])
@@ -78,7 +78,7 @@ def rows(first: int, last: int, cells: int) -> pa.Table:
 
 
 def make(store: RunStore, count: int, cells: int) -> None:
-    """A path with so many rows."""
+    """Write a run of one path with about ``count`` rows."""
     path = Study.from_mapping(study(1, 1)).plans()[0].simulator
     meta = PartMeta(1, 1, path.settings(), {})
     size = max(PART_ROWS // cells, 1)
@@ -88,7 +88,7 @@ def make(store: RunStore, count: int, cells: int) -> None:
 
 
 def measure(run: str) -> None:
-    """Compute the summary of a run and print what it took."""
+    """Compute the summary of a run, and print its time and memory."""
     before = resident()
     started = time.perf_counter(), time.process_time()
     table = stored_summary(RunStore(run), damaged="refuse")
@@ -105,7 +105,10 @@ def measure(run: str) -> None:
 
 
 def measured(run: str, checkout: Path) -> float:
-    """Measure a run with the code of a checkout, in a process of its own, and print it; CPU seconds."""
+    """Compute and print a summary with the code of a checkout, in a process of its own.
+
+    Returns CPU seconds.
+    """
     command = [sys.executable, "-m", "benchmarks.summary", "--measure", run]
     environment = os.environ | {"PYTHONPATH": str(checkout)}
     ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""A whole sweep against a single path, the bootstrap by itself, and beside its path."""
+"""Time of a batch with many cells over one cell, of the bootstrap, and of BB over its path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRID_BETA = (0.55, 0.65, 0.75, 0.85, 0.95)
 
 
 def sweep_row(effort: Effort) -> list[Measurement]:
-    """Three n, five beta, three methods in one batch: against one n and SN."""
+    """A batch with three n, five beta and three methods, over a batch with one n and SN."""
     path = quantile()
     grid = tuple(
         cell
@@ -41,8 +41,8 @@ def sweep_row(effort: Effort) -> list[Measurement]:
 
 
 def bootstrap_microseconds(path: OnePass, repetitions: int) -> list[float]:
-    """Per replicate and coordinate: draws, sums, sorting, quantiles, all of one BB interval."""
-    # l = floor(n^beta) = 100 and m = 100.
+    """Microseconds of one BB interval, per replicate and coordinate: draws, sums, sort and quantiles."""
+    # Blocks have floor(n^beta) = 100 steps, and there are 100 blocks.
     n = 10**4
     method = BlockBootstrap(beta=0.5, B=500)
     times = method.times(n, path.algorithm)
@@ -60,7 +60,7 @@ def bootstrap_microseconds(path: OnePass, repetitions: int) -> list[float]:
 
 
 def bootstrap_row(effort: Effort) -> list[Measurement]:
-    """500 multipliers x 100 blocks."""
+    """Row for one BB interval with 500 bootstrap samples of 100 blocks."""
     scalar = bootstrap_microseconds(quantile(), effort.repetitions)
     vector = bootstrap_microseconds(regression(), effort.repetitions)
     return [
@@ -77,7 +77,7 @@ def bootstrap_row(effort: Effort) -> list[Measurement]:
 
 
 def bootstrap_share(path: OnePass, n: int, batches: int) -> list[float]:
-    """CPU time of BB's intervals over that of the path, batch by batch: other replicates in each."""
+    """CPU time of BB's intervals over that of their path, per batch. Each batch has new replicates."""
     method = BlockBootstrap()
     request = path.needs(cells(n, "BB"))
     firsts = count(0, LANES)
@@ -98,7 +98,7 @@ def bootstrap_share(path: OnePass, n: int, batches: int) -> list[float]:
 
 
 def bootstrap_share_row(effort: Effort) -> list[Measurement]:
-    """BB with its default settings, beside the path that it is made from."""
+    """Rows for BB with its default settings, over the path of its intervals."""
     return [
         Measurement(
             "bootstrap-share",

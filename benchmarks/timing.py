@@ -1,4 +1,4 @@
-"""Timing two things in turn, so that whatever else runs on the machine slows both alike."""
+"""Time two callables in turn, so that other programs on the machine slow both equally."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True)
 class Pairs:
-    """CPU seconds per unit of work of two contestants, one pair per repetition."""
+    """CPU seconds per unit of work of two callables, one pair per repetition."""
 
     first: list[float]
     second: list[float]
 
     def ratios(self) -> list[float]:
-        """first/second, pair by pair."""
+        """Ratios first/second of the pairs."""
         return [a / b for a, b in zip(self.first, self.second, strict=True)]
 
     def row(
@@ -36,12 +36,12 @@ class Pairs:
         values: list[float] | None = None,
         **details: Any,
     ) -> Measurement:
-        """A row of the table: the ratios unless values are given, and the median of either side.
+        """Row of the table with the ratios, or with ``values`` if they are given, and both medians.
 
         Parameters
         ----------
         labels : pair of str
-            Names of the two medians, which are multiplied by ``scale``: nanoseconds per unit.
+            Names of the two medians. They are multiplied by ``scale``, which makes nanoseconds by default.
         """
         medians = (scale * median(self.first), scale * median(self.second))
         details = dict(zip(labels, medians, strict=True)) | details
@@ -50,20 +50,20 @@ class Pairs:
 
 
 def cpu_seconds(work: Work) -> float:
-    """CPU time of this thread; waiting for a core does not count."""
+    """CPU time of this thread. Waiting for a core does not count."""
     before = time.thread_time()
     work()
     return time.thread_time() - before
 
 
 def compare(first: Work, first_units: float, second: Work, second_units: float, repetitions: int) -> Pairs:
-    """Time both in turn: A B, B A, A B, ... after a warm-up of each.
+    """Time both callables in turn: A B, B A, A B, ..., after one call of each.
 
     Parameters
     ----------
     first, second : callable
     first_units, second_units : float
-        Units of work that one call does, for example steps times replicates.
+        Units of work of one call, for example steps times replicates.
     repetitions : int
         Number of pairs.
     """
