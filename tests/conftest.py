@@ -1,4 +1,4 @@
-"""Ray starts once per session, small and without a dashboard, and only what was started is stopped."""
+"""Fixtures and marks of all tests, and the order of their files."""
 
 import os
 import sys
@@ -14,10 +14,10 @@ SYSTEM = {"ray_session", "cluster", "proxy", "page"}
 
 
 EARLY = ("faults/test_run_machine", "planning")
-"""The longest file, and tests whose kernels many others need: what is long must not run alone at the end."""
+"""Files that run first: the longest file, and tests that compile kernels which many others use."""
 
 LATE = ("golden", "random", "store", "study", "test_")
-"""Golden results use kernels that others have compiled by then; short files come last."""
+"""Files that run last: golden results, which use kernels of other tests, and short files."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -40,10 +40,10 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def ray_session():
-    """A local Ray of two cores that tests share; run_study joins a Ray that is already there."""
+    """Start a local Ray of two cores that tests share. run_study joins a Ray that is running."""
     import ray
 
-    # "local": without it Ray would join whatever cluster this machine happens to run.
+    # Without address="local" Ray would join a cluster that runs on this machine.
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
@@ -51,7 +51,7 @@ def ray_session():
 
 @pytest.fixture(autouse=True)
 def mode_of_tokens():
-    """RAY_AUTH_MODE that a client of jobs has set is gone: a Ray started later would not read it again."""
+    """Remove RAY_AUTH_MODE that a test's job client has set, unless Ray runs."""
     before = os.environ.get("RAY_AUTH_MODE")
     yield
     ray = sys.modules.get("ray")
@@ -61,7 +61,7 @@ def mode_of_tokens():
 
 @pytest.fixture(autouse=True)
 def registered_components():
-    """Components that a test registers are gone after it."""
+    """Remove the components that a test registers."""
     from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, SOURCES
 
     modules = {name for name in sys.modules if name.startswith(FILE_MODULE)}

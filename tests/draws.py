@@ -1,4 +1,4 @@
-"""The variates that a kernel consumes, for one replicate, in order: what oracles are fed with."""
+"""Variates that a kernel uses for one replicate, in order. Oracles use the same variates."""
 
 from ldpflow.testing.checks import noise_draws as noise
 from ldpflow.testing.checks import planes
@@ -7,5 +7,5 @@ __all__ = ["data", "noise", "planes"]
 
 
 def data(path, seed, replicate, count):
-    """Standard variates of the first ``count`` records."""
+    """Standard variates of the first ``count`` records of a replicate."""
     return planes(seed, "data", path.data_key(), replicate, path.problem.variates(), count)

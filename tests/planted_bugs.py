@@ -1,8 +1,8 @@
-"""Plants the bugs of planted_bugs.toml one by one in a copy of the project; the fast tests must catch each.
+"""Plant each bug of planted_bugs.toml in a copy of the project, and run the fast tests, which must fail.
 
     python -m tests.planted_bugs [NUMBER ...]
 
-The tests that a bug names are tried first, then the whole fast suite. Exit code 1 if a bug is not caught.
+The tests that a bug names run first, then all fast tests. The exit code is 1 if a bug is not caught.
 """
 
 import os
@@ -22,7 +22,7 @@ LEFT_OUT = (".git", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache"
 
 def is_caught(project: Path, tests: list[str]) -> bool:
     """Whether a test of the copy fails."""
-    # A planted bug has no place any more: that test would always fail.
+    # test_planted_bugs.py fails for every planted bug, so it is left out.
     places = "--ignore=tests/test_planted_bugs.py"
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", places, *tests]
     environment = {**os.environ, "PYTHONPATH": str(project)}
@@ -32,7 +32,7 @@ def is_caught(project: Path, tests: list[str]) -> bool:
 
 
 def plant(project: Path, bug: dict[str, Any]) -> str:
-    """Replace the line of a bug; the text of the file before."""
+    """Replace the lines of a bug. Return the former text of the file."""
     file = project / bug["file"]
     text = file.read_text()
     assert text.count(bug["old"]) == 1, bug

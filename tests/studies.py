@@ -16,7 +16,7 @@ BASE = {
 
 
 def changed(**paths):
-    """BASE with ``table__key`` replaced; ``...`` deletes."""
+    """Copy of BASE in which each ``table__key`` has a new value. The value ``...`` deletes the key."""
     mapping = copy.deepcopy(BASE)
     for path, value in paths.items():
         *tables, key = path.split("__")
@@ -31,7 +31,7 @@ def changed(**paths):
 
 
 def quantile_path(n=2e5, c=1.0, theta0=0.0, epsilon=1, seed=7, methods=({"kind": "oracle"},), **problem):
-    """A study of LDP-SGD with randomised response on one quantile, the median by default."""
+    """Study of LDP-SGD with randomised response for one quantile, by default the median."""
     from ldpflow.study import Study
 
     mapping = changed(
@@ -46,7 +46,7 @@ def quantile_path(n=2e5, c=1.0, theta0=0.0, epsilon=1, seed=7, methods=({"kind":
 
 
 def small(**changes):
-    """A study in Python, of the median, with some arguments replaced."""
+    """Study of the median with 100 users and 8 replicates; ``changes`` replaces arguments."""
     import ldpflow as lf
 
     settings = {"problem": lf.Quantile(), "mechanism": lf.RandomizedResponse(epsilon=1.0)}
@@ -55,7 +55,7 @@ def small(**changes):
 
 
 def forget_plugins(*kinds):
-    """Unload the files of plug-ins and their components, as a new process would not have them."""
+    """Unload plug-in files and the components ``kinds``, as in a new process."""
     from ldpflow.study.plugins import FILE_MODULE, REGISTRIES, SOURCES
 
     for name in [name for name in sys.modules if name.startswith(FILE_MODULE)]:

@@ -1,4 +1,4 @@
-"""What components declare: settings, diagnostics and columns; and what pages and help say of them."""
+"""Settings, diagnostics and columns that components declare, and their texts in pages and help."""
 
 import csv
 import doctest
@@ -30,7 +30,7 @@ def test_every_column_stands_in_the_page_with_its_formula():
 
 
 def test_written_files_are_what_the_components_declare():
-    # In a process of its own: other tests register components.
+    # A new process has no components of other tests.
     code = "from docs import stubs, tables; print(tables.page() + stubs.page(), end='')"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=TABLES.parents[1])
     stubs = Path(lf.__file__).parent / "__init__.pyi"
@@ -50,7 +50,7 @@ def test_every_table_of_numbers_is_shown_on_one_page():
 
 @pytest.mark.parametrize("table", [Heading, Grid, Trajectory, Monitor, CollectionFacts])
 def test_every_setting_without_a_kind_says_what_it_is(table):
-    """The reference of study files prints these; settings of components are columns, and tested as such."""
+    """The reference of study files prints these texts. Settings of components have tests as columns."""
     for name in table.model_fields:
         assert parameter_text(table, name), name
 
@@ -87,7 +87,7 @@ USED = {
     "Run": "summary rows compare explain trajectories verify replay check plot report",
     "Study": "replace from_toml to_toml simulators left_out load",
 }
-"""Methods in the examples of a class."""
+"""Methods that the examples of a class must use."""
 
 
 def test_every_public_function_has_an_example_that_runs(tmp_path, monkeypatch):
@@ -116,8 +116,7 @@ NOT_STORED = {
     "LinearRegression": ROWS,
     "LogisticRegression": ROWS,
 }
-"""Settings that are no columns: a path of one machine, a table of numbers, what a digest stands for, and
-units, which other columns are given in."""
+"""Settings that are no columns: paths of files, tables of numbers, what a digest replaces, and units."""
 
 COMPONENTS = [cls for registry in GROUPS.values() for cls in registry.values()]
 

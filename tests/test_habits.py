@@ -1,4 +1,4 @@
-"""Files for contributors and users around the package: they say what they are meant to say."""
+"""Files around the package: workflows, forms, the changelog and the citation file."""
 
 import re
 import subprocess

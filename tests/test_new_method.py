@@ -1,4 +1,4 @@
-"""A new interval method is one class: nothing else knows its columns, and nothing lists it."""
+"""A new interval method is one class. No other code lists the method or its columns."""
 
 from pathlib import Path
 from typing import ClassVar
@@ -45,7 +45,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def run(installed, tmp_path_factory):
-    """A run that had rows before the method came; they keep their values."""
+    """A run that had rows before the method was added. These rows keep their values."""
     run = tmp_path_factory.mktemp("new") / "run"
     run_study(Study.from_mapping(SIMPLE), run, engine="serial")
     before = RunStore(run).replicates.read(damaged="refuse")

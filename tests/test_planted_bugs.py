@@ -1,4 +1,4 @@
-"""Each planted bug has its place in the source; `python -m tests.planted_bugs` sees that tests catch it."""
+"""The lines that a planted bug replaces are in the source. `python -m tests.planted_bugs` runs the tests."""
 
 from pathlib import Path
 

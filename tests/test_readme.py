@@ -1,4 +1,4 @@
-"""The Python that README and the page of own components show is run as it stands there."""
+"""Run the Python code that README and the page of own components show."""
 
 import re
 import shlex

@@ -1,8 +1,9 @@
 """A user's device: it keeps the value, answers one question with one private report, and stops.
 
-The report is drawn once. If the answer of the collector gets lost the same report is sent again, because a
-second draw would tell more about the value. If the question has changed meanwhile the user is not asked
-again: the report has left the device, and the budget with it. Standard library and ldpflow.client alone.
+The report is drawn once. If the answer of the collector gets lost, the device sends this report again: a
+second draw would reveal more about the value. If the question has changed meanwhile, the user is not asked
+again, since the report has left the device and has spent the budget. The module needs only the standard
+library and ldpflow.client.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ class Device:
     Parameters
     ----------
     value : float
-        What is asked about; it never leaves the device.
+        Value that the collector asks about. It never leaves the device.
     largest_budget : float
-        More than this epsilon (or mu) is not spent, whatever the collector asks for.
+        Largest epsilon (or mu) that the device spends. It refuses a larger one.
     """
 
     def __init__(self, value: float, largest_budget: float) -> None:
@@ -33,12 +34,12 @@ class Device:
         self.largest_budget = largest_budget
 
     def report(self, function: str, parameters: dict[str, Any]) -> Any:
-        """The private report: the only thing computed from the value that leaves the device.
+        """Draw the private report. Nothing else that depends on the value leaves the device.
 
         Raises
         ------
         ValueError
-            If the collector asks for more than ``largest_budget``, or for what the device does not know.
+            If the collector asks for more than ``largest_budget``, or names a function that the client lacks.
         """
         if function not in client.REPORTS:
             raise ValueError(f"asked for {function}, which this device does not have")
@@ -59,12 +60,12 @@ class Device:
         return found[1] if isinstance(found, tuple) else found
 
     def take_part(self, connection: http.client.HTTPConnection, patience: float = 120.0) -> bool:
-        """Answer one question; whether the report was counted.
+        """Answer one question. Return whether the report was counted.
 
         Raises
         ------
         TimeoutError
-            If the collector was busy or away for ``patience`` seconds.
+            If the collector was busy or could not be reached for ``patience`` seconds.
         """
         end = time.monotonic() + patience
         asked = post(connection, "/ask", {}, end)
@@ -78,7 +79,7 @@ class Device:
 def post(
     connection: http.client.HTTPConnection, path: str, content: dict[str, Any], end: float
 ) -> dict[str, Any] | None:
-    """Send until there is an answer; None where the question has changed or no user is needed."""
+    """Send until there is an answer. None if the question has changed or no user is needed."""
     pause = 0.002
     while time.monotonic() < end:
         try:
@@ -86,7 +87,7 @@ def post(
             answer = connection.getresponse()
             said: dict[str, Any] = json.loads(answer.read())
         except (OSError, http.client.HTTPException, ValueError):
-            connection.close()  # the collector is away: try again, with the same content
+            connection.close()  # the collector cannot be reached: send this content again
         else:
             if answer.status == 200:
                 return said

@@ -1,8 +1,8 @@
 """The collector's state: an SQLite file of reports, and the current questions, which follow from them.
 
-A row has its number, the user's ticket, round, question and report. It is committed to the disk before a
-device hears that the report counts. After a crash the rows are read again, so that no report is lost or
-counted twice. SQLite locks the file while a collector uses it.
+A row has a number, the user's ticket, the round, the question and the report. It is committed to the disk
+before a device gets the answer that the report counts. After a crash the rows are read again, so no report is
+lost or counted twice. SQLite locks the file while a collector uses it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from ldpflow.practice.transcripts.collection import read_collection, read_settin
 
 
 class Refused(Exception):
-    """A report that cannot count: the ticket is not ours, or its question is not asked any more."""
+    """A report that does not count: its ticket is forged, or its question is no longer asked."""
 
 
 class Questions:
-    """What is asked now. ``room`` has the users that are still needed, by place."""
+    """Present questions. ``needed`` has the number of reports that each question still needs."""
 
     round = 1
 
@@ -41,14 +41,14 @@ class Questions:
 
 
 class OneShot(Questions):
-    """One round: every user has a question of a public coin, or none."""
+    """One round. With a public coin every user draws a question, otherwise there is one question."""
 
     def __init__(self, design: Any) -> None:
         self.protocol = design.protocol
-        self.room = [design.n]
+        self.needed = [design.n]
 
     def draw_question(self) -> int | None:
-        """That of a made-up user, whose report is thrown away."""
+        """Question of a made-up user, whose report is not used."""
         if not self.protocol.public_coin:
             return None
         low, high = self.protocol.ends
@@ -71,11 +71,11 @@ class OneShot(Questions):
         return type(report) is int and 0 <= report < self.protocol.reports(k)
 
     def take(self, question: int | None, report: Any) -> None:
-        self.room[0] -= 1
+        self.needed[0] -= 1
 
 
 class Rounds(Questions):
-    """Rounds of thresholds, which follow from the counts of the rounds before."""
+    """Rounds of thresholds. The thresholds of a round follow from the counts of earlier rounds."""
 
     def __init__(self, design: Any) -> None:
         self.protocol, self.tau, self.round = design.protocol, design.taus[0], 0
@@ -85,11 +85,11 @@ class Rounds(Questions):
 
     def start_round(self) -> None:
         self.thresholds = fold_rounds(self.protocol, self.tau, self.counts).thresholds[self.round]
-        self.room = [self.asked[self.round]] * self.protocol.thresholds()[self.round]
+        self.needed = [self.asked[self.round]] * self.protocol.thresholds()[self.round]
         self.round += 1
 
     def draw_question(self) -> int:
-        return secrets.choice([j for j, room in enumerate(self.room) if room > 0])
+        return secrets.choice([j for j, needed in enumerate(self.needed) if needed > 0])
 
     def place(self, question: int) -> int:
         return question
@@ -105,8 +105,8 @@ class Rounds(Questions):
 
     def take(self, question: int, report: int) -> None:
         self.counts[self.round - 1, question] += (1, report)
-        self.room[question] -= 1
-        if not any(self.room) and self.round < self.protocol.rounds:
+        self.needed[question] -= 1
+        if not any(self.needed) and self.round < self.protocol.rounds:
             self.start_round()
 
 
@@ -117,7 +117,7 @@ class Descent(Questions):
         self.design, self.mechanism, self.algorithm = design, design.mechanism, design.algorithm
         self.size, self.steps = design.batch_size, design.n // design.batch_size
         start = design.start * (len(design.taus) // len(design.start))
-        self.thetas, self.sums, self.room = list(start), [0.0] * len(start), [self.size]
+        self.thetas, self.sums, self.needed = list(start), [0.0] * len(start), [self.size]
 
     def parameters(self, question: None) -> dict[str, Any]:
         kind, tau = self.mechanism.kind, self.design.taus[0]
@@ -140,10 +140,10 @@ class Descent(Questions):
         return isinstance(report, float) and math.isfinite(report)
 
     def gradient(self, report: Any) -> list[float]:
-        """A_i of a report: an unbiased estimate of F(theta) - tau."""
+        """Unbiased estimate of F(theta) - tau from a report, for each quantile."""
         if self.mechanism.kind in ("laplace", "clipped_gaussian"):
             return [report]
-        # Of a bit 1 says that the value lies in cell 0.
+        # The bit 1 of randomised response says that the value lies in cell 0.
         cell = 1 - report if self.mechanism.kind == "randomized_response" else report
         odds = math.exp(self.mechanism.epsilon)
         keep, other = (weight / (odds + len(self.thetas)) for weight in (odds, 1.0))
@@ -152,29 +152,29 @@ class Descent(Questions):
 
     def take(self, question: None, report: Any) -> None:
         self.sums = [a + b for a, b in zip(self.sums, self.gradient(report), strict=True)]
-        self.room[0] -= 1
-        if self.room[0] == 0:
+        self.needed[0] -= 1
+        if self.needed[0] == 0:
             eta = self.algorithm.step_constant() * self.round ** -self.algorithm.step_exponent()
             factors = self.algorithm.step_factors() or (1.0,) * len(self.thetas)
             moves = zip(self.thetas, factors, self.sums, strict=True)
             self.thetas = sorted(theta - eta * factor * total / self.size for theta, factor, total in moves)
             self.sums = [0.0] * len(factors)
             if self.round < self.steps:
-                self.round, self.room = self.round + 1, [self.size]
+                self.round, self.needed = self.round + 1, [self.size]
 
 
 FUNCTIONS = {"randomized_response": "rr_sgd", "clipped_gaussian": "gaussian"}
 
 
 class Collection:
-    """The file of a collection, and what is asked now.
+    """A collection: its file, and the present questions.
 
     Parameters
     ----------
     file : path
-        Made if it is not there.
+        SQLite file. It is made if it does not exist.
     design : path
-        Settings as of ``ldpflow analyse``, with ``n``, the planned number of users.
+        TOML file with the settings of ``ldpflow analyse`` and ``n``, the planned number of users.
     """
 
     def __init__(self, file: Path | str, design: Path | str) -> None:
@@ -211,12 +211,12 @@ class Collection:
 
     @property
     def function(self) -> str:
-        """Name of the function of ldpflow.client."""
+        """Name of the function of ldpflow.client that makes the reports."""
         kind = self.design.randomiser.kind
         return FUNCTIONS.get(kind, kind)
 
     def question(self) -> dict[str, Any]:
-        """A question for one more user, with a ticket that says which one."""
+        """Question for one more user, with a signed ticket that names the question."""
         question = self.state.draw_question()
         asked = {"round": self.state.round, "question": question, "user": secrets.token_hex(16)}
         public = self.state.parameters(question)
@@ -227,28 +227,28 @@ class Collection:
         return {"ticket": asked, "mac": self.mac(asked), "function": self.function, "parameters": public}
 
     def mac(self, ticket: dict[str, Any]) -> str:
-        """Users cannot choose their question: the collector recognises its own tickets."""
+        """Sign a ticket. The signature keeps users from choosing their question."""
         return hmac.digest(self.secret, json.dumps(ticket, sort_keys=True).encode(), "sha256").hex()
 
     def add(self, reports: list[tuple[Any, Any, Any]]) -> list[bool | Refused]:
-        """Count reports (ticket, mac, report) in one transaction: whether each is new, or why not counted.
+        """Count reports (ticket, mac, report) in one transaction.
 
-        A user whose answer got lost sends the report again: it is counted once. Once this returns the
-        reports are on the disk.
+        Return for each report whether it is new, or why it does not count. A report that is sent twice counts
+        once. When this function returns, the reports are on the disk.
 
         Raises
         ------
         sqlite3.OperationalError
-            If they cannot be stored: none counts, and all may be sent again.
+            If the reports cannot be stored. Then none counts, and all may be sent again.
         """
         results: list[bool | Refused] = []
         accepted: list[tuple[Any, Any]] = []
-        room = list(self.state.room)
+        needed = list(self.state.needed)
         self.database.execute("BEGIN IMMEDIATE")
         try:
             for ticket, mac, report in reports:
                 try:
-                    results.append(self.insert(ticket, mac, report, room, accepted))
+                    results.append(self.insert(ticket, mac, report, needed, accepted))
                 except Refused as refused:
                     results.append(refused)
             self.database.execute("COMMIT")
@@ -262,7 +262,7 @@ class Collection:
         return results
 
     def insert(
-        self, ticket: Any, mac: Any, report: Any, room: list[int], accepted: list[tuple[Any, Any]]
+        self, ticket: Any, mac: Any, report: Any, needed: list[int], accepted: list[tuple[Any, Any]]
     ) -> bool:
         if not isinstance(ticket, dict) or not hmac.compare_digest(str(mac), self.mac(ticket)):
             raise Refused("this ticket is not from here")
@@ -272,18 +272,18 @@ class Collection:
         question = ticket["question"]
         if not self.state.valid(question, report):
             raise Refused("this is no report of the protocol")
-        if ticket["round"] != self.state.round or room[self.state.place(question)] == 0:
+        if ticket["round"] != self.state.round or needed[self.state.place(question)] == 0:
             raise Refused("the question has changed; do not answer another")
-        room[self.state.place(question)] -= 1
+        needed[self.state.place(question)] -= 1
         row = (ticket["user"], ticket["round"], question, json.dumps(report))
         self.database.execute("INSERT INTO reports VALUES (NULL, ?, ?, ?, ?)", row)
         accepted.append((question, report))
         return True
 
     def export(self, file: Path | str) -> int:
-        """Write the reports as the CSV file that ``ldpflow analyse`` reads; how many.
+        """Write the CSV file that ``ldpflow analyse`` reads, and return the number of its reports.
 
-        A step of gradient descent that is not complete is left out.
+        Reports of an unfinished step of gradient descent are left out.
         """
         state = self.begin()
         complete = self.count - self.count % self.design.batch_size

@@ -1,10 +1,11 @@
-"""Simulated users, a collector that is killed several times, and the interval from what was collected.
+"""Let simulated users take part in a collection whose collector is killed several times.
 
     python load_test.py --design designs/haar.toml --folder run --users 200000 --kills 5
     python load_test.py --design design.toml --folder run --values sessions.csv --column session_s
 
-The population is made up: session lengths in whole seconds, 7% at 0, 9% at 30, and a long tail. Or it is a
-column of a CSV file, one user a row.
+By default the population is made up: session lengths in whole seconds, 7% at 0, 9% at 30, and a long tail.
+With --values it is a column of a CSV file, with one user per row. The reports are exported for ``ldpflow
+analyse``.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ HERE = Path(__file__).parent
 
 
 def population(users: int, seed: int = 1) -> list[float]:
-    """Session lengths in seconds."""
+    """Draw session lengths in seconds."""
     law = random.Random(seed)
     values = []
     for _ in range(users):
@@ -43,13 +44,13 @@ def population(users: int, seed: int = 1) -> list[float]:
 
 
 def add_users(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--users", type=int, help="their number: 200,000, or the rows of the file")
-    parser.add_argument("--values", type=Path, metavar="FILE.csv", help="values of the users, one a row")
-    parser.add_argument("--column", help="column of that file; the first one by default")
+    parser.add_argument("--users", type=int, help="number of users; default: 200,000 or all rows of the file")
+    parser.add_argument("--values", type=Path, metavar="FILE.csv", help="values of the users, one per row")
+    parser.add_argument("--column", help="column of the file; default: the first")
 
 
 def values_of(arguments: argparse.Namespace) -> list[float]:
-    """Values of the users: of a file the first ones, or all in turn if more users are asked for."""
+    """Values of the users. Of a file they are the first --users values, which repeat if they are too few."""
     if arguments.values is None:
         return population(200_000 if arguments.users is None else arguments.users)
     column = arguments.column
@@ -70,7 +71,7 @@ def values_of(arguments: argparse.Namespace) -> list[float]:
 
 
 class Collector:
-    """A server in a process of its own, that may be killed and started again on its port."""
+    """A server in a process of its own. It can be killed and started again on its port."""
 
     def __init__(self, design: Path, folder: Path) -> None:
         self.command = [sys.executable, HERE / "server.py", "--design", design, "--folder", folder]
@@ -95,7 +96,10 @@ class Collector:
 
 
 def simulate_users(collector: Collector, values: list[float], kills: int = 0, workers: int = 48) -> int:
-    """Let users take part, some at a time, and kill the collector meanwhile; how many were counted."""
+    """Let users take part, ``workers`` at a time, and kill the collector ``kills`` times meanwhile.
+
+    Returns the number of counted reports.
+    """
     local = threading.local()
     finished: list[bool] = []
 
@@ -119,7 +123,7 @@ def simulate_users(collector: Collector, values: list[float], kills: int = 0, wo
 
 
 def main() -> None:
-    """Run the users, compare what was counted with what is there, and export it."""
+    """Run the users, compare the counted with the stored reports, and export them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--design", type=Path, required=True)
     parser.add_argument("--folder", type=Path, required=True)
@@ -138,7 +142,7 @@ def main() -> None:
     print(f"{counted:,} of {len(values):,} users counted in {seconds:.1f} s, {arguments.kills} kills")
     print(f"{stored:,} reports are stored")
     subprocess.run([*collector.command, "--export", arguments.folder / "reports.csv"], check=True)
-    # A report that was stored as the collector died is confirmed when it is sent again: none is missing.
+    # If the collector died after it stored a report, the report is confirmed when it is sent again.
     if stored != counted:
         raise SystemExit("not every stored report was confirmed")
 

@@ -3,9 +3,9 @@
     python server.py --design designs/haar.toml --folder run
     python server.py --design designs/haar.toml --folder run --export reports.csv
 
-``POST /ask`` gives a user a question; ``POST /report`` takes the report. Reports that arrive together are
-committed together. As many users are asked as a round still needs; one who does not answer within some
-seconds is replaced, and others are asked to come back.
+``POST /ask`` returns a question for a user, and ``POST /report`` takes the report. Reports that arrive
+together are committed together. The server asks as many users as a round still needs. A user who does not
+answer within 30 seconds is replaced. Users who are not needed yet are asked to come back.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from ldpflow.study.reading import toml_text
 
 LEND_SECONDS = 30.0
 TOGETHER = 0.002
-"""Seconds that a report waits for others before all are committed."""
+"""Seconds that a report waits for further reports before all are committed."""
 
 LARGEST_BODY = 2**16
 
 
 class Server:
-    """HTTP over a collection."""
+    """HTTP server of a collection."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
         self.waiting: list[tuple[tuple[Any, Any, Any], asyncio.Future[Any]]] = []
-        self.lent: dict[str, tuple[int, int, float]] = {}  # user: round, place, end
+        self.lent: dict[str, tuple[int, int, float]] = {}  # user: round, question, end of the time to answer
 
     def ask(self) -> tuple[int, dict[str, Any]]:
         state, now = self.collection.state, time.monotonic()
         self.lent = {u: lent for u, lent in self.lent.items() if lent[0] == state.round and lent[2] > now}
-        free = list(state.room)
+        free = list(state.needed)
         for _, place, _ in self.lent.values():
             free[place] -= 1
-        if not any(state.room):
+        if not any(state.needed):
             return 410, {"error": "the collection is complete"}
         for _ in range(20):
             asked = self.collection.question()
@@ -92,7 +92,7 @@ class Server:
         return await self.report(said) if path == "/report" else (404, {"error": "not here"})
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, as long as it is open. Nothing about the user's address is kept."""
+        """Serve one connection until it closes. The user's address is not stored."""
         try:
             while head := (await reader.readuntil(b"\r\n\r\n")).decode("latin-1"):
                 line, *headers = head.split("\r\n")
@@ -119,7 +119,7 @@ async def run(collection: Collection, port: int) -> None:
 
 
 def main() -> None:
-    """Serve until stopped, or export what was collected."""
+    """Serve until the process is stopped, or export the collected reports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--design", type=Path, required=True, help="settings as of ldpflow analyse, with n")
     parser.add_argument("--folder", type=Path, required=True, help="where the reports are kept")

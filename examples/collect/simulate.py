@@ -1,11 +1,11 @@
-"""Simulated users answer a design in this process, without a server: the reports as a CSV file.
+"""Simulate the users of a design without a server, and write their reports as a CSV file.
 
     python simulate.py pilot.csv --pilot 3000
     python simulate.py design.toml reports.csv --users 200000
     python simulate.py design.toml reports.csv --values sessions.csv --column session_s
 
-The devices are those of the demonstration, and draw their reports from the operating system's generator. So
-every call gives other reports. The pilot is a sample of the same made-up population.
+The devices of client.py draw reports from the operating system's generator, so every call gives other
+reports. The pilot is a sample of the made-up population of load_test.py.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COLUMN = "session_s"
 
 
 def main() -> None:
-    """Write a pilot, or let users answer and export their reports."""
+    """Write a pilot, or simulate users and export their reports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="pilot, or design and reports")
     parser.add_argument("--pilot", type=int, metavar="N", help="write a pilot of N values instead")
@@ -47,7 +47,7 @@ def main() -> None:
         text = f"the users have made-up session lengths, and the design is about {column!r}"
         print(f"warning: {text}: --values FILE.csv --column {column} names values", file=sys.stderr)
     for value in values_of(arguments):
-        if not any(collection.state.room):
+        if not any(collection.state.needed):
             break
         asked = collection.question()
         report = Device(value, largest_budget=8.0).report(asked["function"], asked["parameters"])

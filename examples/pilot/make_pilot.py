@@ -1,8 +1,9 @@
-"""Write a made-up pilot: what 2,500 customers spent in a month, most of them little, some nothing.
+"""Write a made-up pilot: the amounts that 2,500 customers spent in a month.
 
     python make_pilot.py spend.csv        # or spend.parquet
 
-A fifth spent nothing; the others follow a lognormal law, rounded to whole units. The same file every time.
+A fifth of the customers spent nothing. The other amounts follow a lognormal law and are rounded to whole
+units. The seed is fixed, so the file is always equal.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ NOTHING = 0.2
 
 
 def pilot() -> pa.Table:
-    """Customers and what they spent."""
+    """Table of customers and their amounts."""
     rng = np.random.default_rng(20240520)
     spent = np.round(rng.lognormal(mean=4.2, sigma=0.9, size=CUSTOMERS))
     spent[rng.random(CUSTOMERS) < NOTHING] = 0.0

@@ -1,4 +1,4 @@
-"""examples/collect: reports survive crashes, each is counted once, and the reports give an interval."""
+"""examples/collect: reports survive crashes, each counts once, and the reports give an interval."""
 
 import asyncio
 import importlib
@@ -23,7 +23,7 @@ FAST = ("cells", "rounds", "tree")
 
 @pytest.fixture
 def module(monkeypatch):
-    """Modules of the example by name."""
+    """Function that imports a module of the example by name."""
     monkeypatch.syspath_prepend(str(FOLDER))
     for name in ("collection", "server", "client", "load_test", "simulate"):
         monkeypatch.delitem(sys.modules, name, raising=False)
@@ -31,7 +31,7 @@ def module(monkeypatch):
 
 
 def design(name, tmp_path, n, **algorithm):
-    """A design of the example for n users."""
+    """File with a design of the example for n users."""
     settings = parse_toml((FOLDER / "designs" / f"{name}.toml").read_text(), "design", name) | {"n": n}
     if "algorithm" in settings:
         settings["algorithm"] |= algorithm
@@ -54,52 +54,46 @@ def test_users_and_two_crashes(module, tmp_path):
     collection.close()
     found = analyse(tmp_path / "reports.csv", read_settings(tmp_path / "haar.toml"))
     assert found.users_compared and found.users == 2000 and found.oddities == []
-    # The clients' randomness has no seed: the interval may miss the median, 78, but not by its own length.
+    # The clients' randomness has no seed. The interval may miss the median, 78, by less than its length.
     lower, upper = found.reported(0)["lower"], found.reported(0)["upper"]
     assert lower - (upper - lower) < 78.0 < upper + (upper - lower)
 
 
-@pytest.fixture
-def simulate(module, monkeypatch):
-    """Runs the script that makes reports without a server."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["simulate.py", *map(str, arguments)])
+def simulate(module, *arguments):
+    with mock.patch.object(sys, "argv", ["simulate.py", *map(str, arguments)]):
         module("simulate").main()
 
-    return run
 
-
-def test_values_of_a_file(simulate, tmp_path):
-    """A column of the user's own data, to an interval; what is no column of numbers is said."""
+def test_values_of_a_file(module, tmp_path):
+    """Reports about a column of a file give an interval. A wrong column is named."""
     settings, reports, values = design("haar", tmp_path, 1500), tmp_path / "reports.csv", tmp_path / "own.csv"
     values.write_text("name,s\n" + "".join(f"a,{i}\n" for i in range(700)) + "b,\n")
-    simulate(settings, reports, "--values", values, "--column", "s", "--users", 1500)
+    simulate(module, settings, reports, "--values", values, "--column", "s", "--users", 1500)
     found = analyse(reports, read_settings(settings) | {"level": 0.9999})
     assert found.users == 1500 and found.reported()["lower"] < 350 < found.reported()["upper"]
     for column, words in (("t", "no column t, but name, s"), ("name", "own.csv, name")):
         with pytest.raises(SystemExit, match=words):
-            simulate(settings, reports, "--values", values, "--column", column)
+            simulate(module, settings, reports, "--values", values, "--column", column)
 
 
-def test_a_design_of_another_column_or_none(simulate, tmp_path, capsys):
-    """Made-up session lengths are said to be about another column; bad files are one message."""
+def test_a_design_of_another_column_or_none(module, tmp_path, capsys):
+    """A warning says that the made-up values are about another column. Bad files are one message."""
     own = tmp_path / "own.toml"
     settings = parse_toml((FOLDER / "designs" / "grr.toml").read_text(), "design", "grr")
     settings["problem"]["column"] = "wait_min"
     own.write_text(toml_text({"name": "own", "grid": {"n": settings.pop("n")}} | settings))
-    simulate(own, tmp_path / "reports.csv", "--users", 50)
+    simulate(module, own, tmp_path / "reports.csv", "--users", 50)
     printed = capsys.readouterr()
     assert "about 'wait_min': --values FILE.csv --column wait_min" in printed.err
     assert "50 reports; the design plans 200,000 users" in printed.out
     for files, words in (([tmp_path / "none.toml", "r.csv"], "none.toml"), ([own], "two files")):
         with pytest.raises(SystemExit) as stopped:
-            simulate(*files)
+            simulate(module, *files)
         assert stopped.value.code == 2 and words in capsys.readouterr().err
 
 
 def take_part(collection, device, value):
-    """One user without a network."""
+    """Ticket, signature and report of one user."""
     asked = collection.question()
     report = device(value, 8.0).report(asked["function"], asked["parameters"])
     return asked["ticket"], asked["mac"], report
@@ -110,7 +104,7 @@ def take_part(collection, device, value):
     "name", [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in DESIGNS]
 )
 def test_every_design_from_the_question_to_the_interval(module, tmp_path, name):
-    """1,200 users, a new start in the middle; what was asked follows from the reports, as analyse checks."""
+    """1,200 users and a restart in the middle: analyse finds that the questions follow from the reports."""
     settings = design(name, tmp_path, 1200, batch_size=12)
     values = module("load_test").population(1200)
     Collection, Device = module("collection").Collection, module("client").Device
@@ -118,8 +112,8 @@ def test_every_design_from_the_question_to_the_interval(module, tmp_path, name):
         collection = Collection(tmp_path / "reports.sqlite", settings)
         assert collection.count == first
         left = values[first : first + (700 if first == 0 else 500)]
-        while left and any(collection.state.room):
-            size = 1 if name == "rounds" else sum(collection.state.room)
+        while left and any(collection.state.needed):
+            size = 1 if name == "rounds" else sum(collection.state.needed)
             asked = [take_part(collection, Device, value) for value in left[:size]]
             assert collection.add(asked) == [True] * len(asked)
             left = left[size:]
@@ -132,7 +126,7 @@ def test_every_design_from_the_question_to_the_interval(module, tmp_path, name):
 
 @pytest.fixture
 def begin(module, tmp_path):
-    """Begins a collection of a design."""
+    """Function that begins a collection of a design."""
     begun = []
 
     def begin(name, n, **algorithm):
@@ -151,7 +145,7 @@ def begun(begin):
 
 
 def refuses(module, collection, *wrong):
-    """Whether none of these reports counts."""
+    """Whether the collection refuses all these reports."""
     asked = collection.question()
     results = collection.add([(asked["ticket"], asked["mac"], report) for report in wrong])
     return all(isinstance(result, module("collection").Refused) for result in results)
@@ -200,7 +194,7 @@ def test_as_many_users_are_asked_as_a_round_needs(module, begun, monkeypatch):
     server = module("server").Server(begun)
     assert server.ask()[0] == 200 and server.ask()[0] == 503
     monkeypatch.setattr(module("server").time, "monotonic", lambda: 1e9)
-    assert server.ask()[0] == 200  # the first one did not answer in time
+    assert server.ask()[0] == 200  # the first user did not answer in time
 
 
 def test_a_step_that_is_not_complete_is_left_out(module, begin, tmp_path):

@@ -1,4 +1,4 @@
-"""Commands of docs/pilot_to_plan.md print what stands there; studies of docs/ties.md make its table."""
+"""Commands of docs/pilot_to_plan.md print what the page shows. Studies of docs/ties.md make its table."""
 
 import csv
 import re
@@ -16,11 +16,11 @@ from ldpflow.cli import main
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "pilot_to_plan.md"
 CODES = {"--tau 0.1 ": 2, "sweep quickstart": 0, "--tau 0.9 ": 1, "--bounds": 1}
-"""Exit codes other than 0, by a part of the command."""
+"""Exit codes of the commands that contain a text; others end with 0."""
 
 
 def commands():
-    """The commands of the page in their order, and their output where the page has it."""
+    """Commands of the page in order, each with the output that the page shows, or None."""
     text = PAGE.read_text()
     found = []
     for match in re.finditer(r"^ {4,6}((?:ldpflow|python examples/)\b.*)$", text, re.MULTILINE):
@@ -31,7 +31,7 @@ def commands():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A folder with the pilot."""
+    """Folder with the pilot files."""
     place = tmp_path_factory.mktemp("pilot")
     script = ROOT / "examples" / "pilot" / "make_pilot.py"
     for name in ("spend.parquet", "spend.csv"):
@@ -77,14 +77,10 @@ def test_python_on_the_page(folder, monkeypatch):
 TIES = (ROOT / "docs" / "ties.md").read_text()
 
 
-@pytest.fixture
-def clone(monkeypatch):
-    monkeypatch.chdir(ROOT)
-
-
 @pytest.mark.thorough
-def test_the_commands_of_the_page_make_its_table(clone, tmp_path, monkeypatch):
-    """Ten replicates at small n: the rows and columns of the stored table, and finite numbers."""
+def test_the_commands_of_the_page_make_its_table(tmp_path, monkeypatch):
+    """With ten replicates at small n the table has the rows and columns of the stored one."""
+    monkeypatch.chdir(ROOT)
     commands = re.findall(r"^    ldpflow sweep (\S+) --out (\S+)$", TIES, re.MULTILINE)
     assert f"python docs/ties_table.py {' '.join(run for _, run in commands)}" in TIES
     runs = []
@@ -98,15 +94,3 @@ def test_the_commands_of_the_page_make_its_table(clone, tmp_path, monkeypatch):
     with open(ties_table.FILE, encoding="utf-8") as made, open(ROOT / "docs/data/ties/coverage.csv") as kept:
         found, stored = list(csv.reader(made)), list(csv.reader(kept))
     assert [row[:2] for row in found] == [row[:2] for row in stored] and found[0] == stored[0]
-
-
-def test_the_bias_on_the_page_is_that_of_its_formula(clone):
-    """tau = .515 with c = 5,000, gamma = .51, epsilon = 1; F at 50,000 from the file."""
-    law = lf.Study.load("examples/salary/ties.toml").simulators()[0].problem.data_law().table
-    at = law.values.index(50_000.0)
-    size, before = law.size, sum(law.counts[:at])
-    d, e = 0.515 - before / size, (before + law.counts[at]) / size - 0.515
-    noise = 2.718281828 / 1.718281828**2 + 0.25
-    for n, printed in ((200_000, "-209"), (2_000_000, "-64")):
-        step = 5000.0 * n**-0.51 / 0.49
-        assert f"{step * noise / 2 * (1 / e - 1 / d):.0f}" == printed and printed in TIES

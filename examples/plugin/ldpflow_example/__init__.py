@@ -1,4 +1,4 @@
-"""One component of every kind, outside ldpflow: importing the modules registers their classes."""
+"""One component of every kind. Importing the modules registers their classes with ldpflow."""
 
 from ldpflow_example.averaged_laplace import AveragedLaplace
 from ldpflow_example.capped_mean import CappedMean

@@ -1,4 +1,4 @@
-"""Mechanism averaged_laplace: a user answers several times with a part of the budget."""
+"""Mechanism averaged_laplace: a user answers several times, with a part of the budget for each answer."""
 
 import math
 from typing import Annotated, Literal
@@ -14,14 +14,14 @@ from ldpflow.settings import Setting
 
 @lf.register
 class AveragedLaplace(lf.Mechanism):
-    """The mean of ``answers`` Laplace answers of budget epsilon / answers each; eps-LDP in all.
+    """Mean of ``answers`` Laplace answers, each with the budget epsilon / answers; together they are eps-LDP.
 
     Parameters
     ----------
     epsilon : float > 0
-        Budget of one record, over all its answers.
+        Budget of one record, for all its answers together.
     answers : int >= 1
-        Answers that are averaged.
+        Number of answers.
     """
 
     kind: Literal["averaged_laplace"] = "averaged_laplace"
@@ -37,15 +37,15 @@ class AveragedLaplace(lf.Mechanism):
         return problem.l1_sensitivity() * self.answers / self.epsilon
 
     def variates(self, problem):
-        """Noise of every answer, for every coordinate."""
+        """One Laplace variate for each answer and coordinate."""
         return (Variate("laplace"),) * (problem.dimension * self.answers)
 
     def kernel_parameters(self, problem):
-        """What ``randomise`` reads by name."""
+        """Values that ``randomise`` reads by name from its argument ``mechanism``."""
         return {"scale": self.scale(problem), "answers": float(self.answers)}
 
     def noise_covariance(self, problem):
-        """Covariance of A(g) given g: independent coordinates, the variance of a mean."""
+        """Covariance of A(g) given g. Coordinates are independent, with the variance of a mean."""
         d, variance = problem.dimension, 2.0 * self.scale(problem) ** 2 / self.answers
         return [[variance if i == j else 0.0 for j in range(d)] for i in range(d)]
 

@@ -12,7 +12,7 @@ from ldpflow.settings import Setting
 
 @lf.register
 class CappedMean(lf.Problem):
-    """The mean of min(Z, cap), Z exponential: theta* = 1 - exp(-cap); g(x, theta) = theta - x.
+    """Mean of min(Z, cap) for an exponential Z: theta* = 1 - exp(-cap) and g(x, theta) = theta - x.
 
     Parameters
     ----------
@@ -24,20 +24,20 @@ class CappedMean(lf.Problem):
     cap: Annotated[float, Field(ge=0.01, le=50), Setting("unit of theta", "largest value of a record")] = 2.0
 
     def truth(self):
-        """theta*, computed in 40 digits and rounded once: the same bits on every machine."""
+        """theta*, computed in 40 digits and rounded once: equal bits on every machine."""
         with workdps(40):
             return (float(1 - exp(-mpf(self.cap))),)
 
     def variates(self):
-        """A record is made from one exponential variate."""
+        """One exponential variate for each record."""
         return (Variate("exponential"),)
 
     def kernel_parameters(self):
-        """What ``gradient`` reads by name."""
+        """Values that ``gradient`` reads by name from its argument ``problem``."""
         return {"cap": self.cap}
 
     def l1_sensitivity(self):
-        """Two records are at most ``cap`` apart."""
+        """Largest distance of two gradients: two records are at most ``cap`` apart."""
         return self.cap
 
     def l2_sensitivity(self):
@@ -54,7 +54,7 @@ class CappedMean(lf.Problem):
 
 
 def capped(z, cap):
-    """The record: kernel functions may call functions of their own file."""
+    """min(z, cap). Kernel functions may call functions of their own file."""
     return min(z, cap)
 
 

@@ -14,12 +14,12 @@ from ldpflow.settings import Setting
 
 @lf.register
 class LateBatches(lf.PathIntervalMethod):
-    """The mean of the late iterates, with a standard error from the means of equal batches of them.
+    """Interval around the mean of the late iterates, with a standard error from the means of equal batches.
 
     Parameters
     ----------
     skipped : float in [0, 1)
-        Share of the steps that is left out at the start.
+        Share of the steps to leave out at the start.
     batches : int >= 2
         Number of batches.
     """
@@ -39,7 +39,7 @@ class LateBatches(lf.PathIntervalMethod):
     )
 
     def ends(self, steps):
-        """Ends of the batches, the start of the first included."""
+        """Start of the first batch and ends of all batches, as numbers of steps."""
         length = (steps - int(self.skipped * steps)) // self.batches
         return steps - length * np.arange(self.batches, -1, -1)
 
@@ -52,7 +52,7 @@ class LateBatches(lf.PathIntervalMethod):
         return self.batches + 1
 
     def intervals(self, record, n, levels):
-        """Limits at every level, arrays (levels, d, replicates)."""
+        """Limits at every level, in arrays of shape (levels, d, replicates)."""
         ends = self.ends(record.steps(n))
         length = ends[1] - ends[0]
         if length == 0:
@@ -61,7 +61,7 @@ class LateBatches(lf.PathIntervalMethod):
             return lf.Intervals(estimate, None, nothing, nothing)
         means = np.diff(record.sums_at(ends), axis=0) / length  # (batches, d, replicates)
         centre = in_order(means) / self.batches
-        # Sums in order: those of numpy add in an order that depends on how many replicates there are.
+        # The loop adds in a fixed order. The order of numpy's sums depends on the number of replicates.
         variance = in_order((means - centre) ** 2) / (self.batches - 1)
         se = np.sqrt(variance / self.batches)
         half = np.array([student.ppf(0.5 + level / 2, self.batches - 1) for level in levels])
@@ -72,5 +72,5 @@ class LateBatches(lf.PathIntervalMethod):
 
 
 def drift(first, last, variance):
-    """Difference of two batch means in its standard errors."""
+    """Difference of the first and the last batch mean, in its standard errors."""
     return (last - first) / np.sqrt(2.0 * variance)

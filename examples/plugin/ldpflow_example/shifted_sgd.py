@@ -21,18 +21,18 @@ class ShiftedSgd(DecayingSteps):
     Parameters
     ----------
     shift : float >= 0
-        Steps by which the schedule starts later: the first steps are shorter.
+        Number of steps by which the schedule starts later. It makes the first steps shorter.
     """
 
     kind: Literal["shifted_sgd"] = "shifted_sgd"
     shift: Annotated[float, Field(ge=0, le=1e6), Setting("steps", "shift of the schedule")] = 10.0
 
     def step_constant(self):
-        """Not declared: shifted steps are not c i^(-gamma), though they fall like it."""
+        """NaN: c is not declared, because these steps are not c i^(-gamma)."""
         return math.nan
 
     def kernel_parameters(self, horizon):
-        """What the recursion reads by name from its argument ``settings``."""
+        """Values that ``recursion`` reads by name from its argument ``settings``."""
         return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "shift": self.shift}
 
     def step_covariance(self, problem, mechanism):
@@ -40,17 +40,17 @@ class ShiftedSgd(DecayingSteps):
         return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
 
     def privacy(self, mechanism):
-        """Every record is used once: the mechanism's own guarantee."""
+        """Guarantee of the mechanism, since every record is used once."""
         return mechanism.privacy()
 
 
 def step_length(step, c, gamma, shift):
-    """c (step + shift)^(-gamma); exp and log of ldpflow.numerics have the same bits on every machine."""
+    """c (step + shift)^(-gamma). exp and log of ldpflow.numerics have equal bits on every machine."""
     return c * exp(-gamma * log(step + shift))
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):
-    """LANES replicates in lockstep; coordinate j of a lane is ``theta[j * LANES + lane]``."""
+    """Run LANES replicates in lockstep. Coordinate j of a lane is ``theta[j * LANES + lane]``."""
     c, gamma, start, shift = settings.c, settings.gamma, settings.theta0, settings.shift
     times, marks, centre = record.times, record.marks, record.centre
     total, sums, tile, counts = record.total, record.sums, record.tile, record.counts

@@ -17,7 +17,7 @@ class Triangular(lf.DataLaw):
     Parameters
     ----------
     shape : float in (0, 1)
-        Place of the peak.
+        Position of the peak.
     """
 
     kind: Literal["triangular"] = "triangular"
@@ -36,16 +36,16 @@ class Triangular(lf.DataLaw):
         return 2 * z / peak if z < peak else 2 * (1 - z) / (1 - peak)
 
     def quantile(self, t):
-        """t-quantile of Z."""
+        """Quantile of Z at the level t."""
         peak = mpf(self.shape)
         return sqrt(t * peak) if t < peak else 1 - sqrt((1 - t) * (1 - peak))
 
 
 def falling(u, peak):
-    """The part above the peak."""
+    """Quantile of Z above the peak."""
     return 1.0 - np.sqrt((1.0 - u) * (1.0 - peak))
 
 
 def sample(u, shape):
-    """Z from a uniform variate; a square root has the same bits on every machine."""
+    """Z from a uniform variate. A square root has equal bits on every machine."""
     return np.sqrt(u * shape) if u < shape else falling(u, shape)

@@ -1,4 +1,4 @@
-"""The example's components against literal computations, and a sweep of all of them on Ray."""
+"""Compare the example's components with literal computations, and sweep all of them on Ray."""
 
 import math
 from pathlib import Path
@@ -10,11 +10,11 @@ from scipy.stats import t as student
 import ldpflow as lf
 from ldpflow.testing import draws
 
-STUDY = Path(__file__).parents[1] / "study.toml"  # beside the folder of tests
+STUDY = Path(__file__).parents[1] / "study.toml"  # the study lies beside the folder of tests
 
 
 def literal_path(simulator, count):
-    """All iterates of replicate 3, from the formulas."""
+    """All iterates of replicate 3, computed from the formulas."""
     drawn = draws(simulator, seed=7, replicate=3, count=count)
     theta, path = 0.0, []
     epsilon, answers = simulator.mechanism.epsilon, simulator.mechanism.answers
@@ -60,5 +60,5 @@ def test_a_sweep_on_ray_gives_the_rows_of_a_serial_one(tmp_path):
     assert set(summary["algorithm"].to_pylist()) == {"shifted_sgd"}
     late = run.summary(where="method == 'late_batches'")
     assert np.isfinite(late["drift_median"].to_pylist()).all()
-    # 90% intervals of 100 replicates: 0.6 would be ten standard errors away.
+    # At a true coverage of 0.9 and 100 replicates, 0.6 is ten standard errors away.
     assert min(run.summary(where="method == 'oracle' and epsilon == 4")["coverage"].to_pylist()) > 0.6
