@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# A study on a Slurm allocation: Ray on its nodes for as long as the job lasts.
+# Run a study on a Slurm allocation. Ray runs on its nodes while the job lasts.
 #
 #   sbatch workflows/cluster/slurm.sh paper-table1 --out /shared/runs/table1
 #
-# The arguments are those of `ldpflow sweep`; --out is on a file system that the nodes share, or an
-# s3:// or gs:// address. Submitted again it continues the run. Change: nodes, cores, time, and how
-# ldpflow's environment is activated (or set LDPFLOW_ENV to it).
+# The arguments are those of `ldpflow sweep`. --out is on a file system that the nodes share, or an
+# s3:// or gs:// address. To continue a run, submit the job again. Change: nodes, cores, time, and the
+# activation of ldpflow's environment (or set LDPFLOW_ENV to it).
 #SBATCH --job-name=ldpflow
 #SBATCH --nodes=4
 #SBATCH --ntasks-per-node=1
@@ -18,7 +18,7 @@ set -euo pipefail
 # shellcheck source=/dev/null
 [ -z "${LDPFLOW_ENV:-}" ] || source "$LDPFLOW_ENV/bin/activate"
 
-# A token of this job's own, in a file that its nodes see and nobody else reads.
+# The job has a token of its own. Its nodes see the file, and other users cannot read it.
 token="$(mktemp -p "${LDPFLOW_SHARED:-$PWD}" .ray-token-XXXXXX)"
 python -c 'import secrets; print(secrets.token_hex(32), end="")' >"$token"
 export RAY_AUTH_MODE=token RAY_AUTH_TOKEN_PATH="$token"
@@ -48,15 +48,15 @@ start() { # node, then options of ray start
 start "$head" --head --node-ip-address="$address" --port="$port" --include-dashboard=false \
     --temp-dir="$temporary"
 until ray status --address "$address:$port" >/dev/null 2>&1; do
-    kill -0 "${steps[0]}" || exit 1 # it has ended, and said why
+    kill -0 "${steps[0]}" || exit 1 # it has ended and printed the reason
     sleep 1
 done
 for node in "${nodes[@]:1}"; do
     start "$node" --address="$address:$port"
 done
 
-# Nodes that come later are used as they come. Slurm's SIGTERM, a minute before the end, stops the
-# sweep in order.
+# The sweep uses nodes as soon as they join. A minute before the end Slurm sends SIGTERM, which stops
+# the sweep in order.
 ldpflow sweep "$@" --address "$address:$port" &
 sweep="$!"
 trap 'kill -TERM "$sweep"' TERM

@@ -1,4 +1,4 @@
-"""One component of every kind. Importing the modules registers their classes with ldpflow."""
+"""One component of every kind except a protocol. Importing the modules registers their classes."""
 
 from ldpflow_example.averaged_laplace import AveragedLaplace
 from ldpflow_example.capped_mean import CappedMean
