@@ -1,22 +1,23 @@
 -- Ten questions that people ask of a study, against a file of `ldpflow export RUN -o study.duckdb`:
 --     duckdb study.duckdb < docs/questions.sql
--- `setting` and `series` name every factor that varies: rows that differ never look the same.
+-- `setting` and `series` name every factor that varies, so two different rows have different names.
 
--- 1. Which method holds its level, where? And where are there too few replicates to say?
+-- 1. In which settings does each method hold its level (level_state)? Where are there too few replicates to say?
 SELECT setting, series, n, level, coordinate, coverage_failures_as_misses, coverage_failures_as_misses_mcse,
        undefined, level_state FROM coverage ORDER BY ALL;
 
--- 2. What is the shortest interval that holds it? Where level_state is another one, the nearest to it.
+-- 2. Which method that holds its level has the shortest intervals? If no method holds it, the row has the
+--    method that comes nearest, with its level_state.
 SELECT setting, n, level, coordinate, series, level_state, length_mean, coverage_failures_as_misses, undefined
 FROM best WHERE place = 1 ORDER BY ALL;
 
--- 3. Which block exponent is best, for every budget and n? It holds its level where level_state says so.
+-- 3. Which block exponent is best for each budget and n? level_state says whether it holds its level.
 SELECT * EXCLUDE (path) FROM best_beta ORDER BY ALL;
 
 -- 4. What does privacy cost in length?
 SELECT setting, series, n, level, coordinate, length_mean FROM summary ORDER BY n, series, level, coordinate, setting;
 
--- 5. Is the estimate biased, in units of its standard error?
+-- 5. How large is the bias of the estimate, in units of its standard error, and is it visible beyond noise?
 SELECT DISTINCT setting, series, n, coordinate, bias / empirical_se AS standardised_bias,
        abs(bias) > 1.96 * bias_mcse AS visible FROM summary ORDER BY ALL;
 

@@ -1,7 +1,7 @@
-// Randomisers of ldpflow.client in JavaScript: no dependency, browsers and Node 16 or later.
-// A test of ldpflow runs it on docs/clients/vectors.json. Whole numbers that matter are BigInt.
+// Randomisers of ldpflow.client in JavaScript, without dependencies, for browsers and Node 16 or later.
+// A test of ldpflow runs them on docs/clients/vectors.json. Random integers and weights are BigInt.
 
-export const ONE = 1n << 64n; // weight of an answer that is not the true one
+export const ONE = 1n << 64n; // weight of each answer that is not true
 const GRID = 20n; // a clipping bound is 2^20 steps of the grid of gradients
 
 // A uniform integer in [0, limit) from the cryptographic generator, by rejection.
@@ -17,7 +17,7 @@ export function system(limit) {
   }
 }
 
-// A double as the fraction that it is: numerator and denominator.
+// Numerator and denominator of the fraction that equals a double.
 function fraction(x) {
   let denominator = 1n;
   while (!Number.isInteger(x)) {

@@ -2,8 +2,8 @@
 
     python docs/clients/make_vectors.py > docs/clients/vectors.json
 
-A vector has the function, its arguments, the random integers that it asked for as pairs (limit, integer), and
-the report. Integers are texts: many exceed 2^53. Standard library and ldpflow.client alone.
+A vector has the function, its arguments, its random integers as pairs (limit, integer), and the report.
+Integers are texts, because many exceed 2^53. The program needs only the standard library and ldpflow.client.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ldpflow import client
 RANGE = (-1.0, 3.0)
 EPSILONS = (1.0, 0.1, 4.0, 30.0)
 VALUES = (0.3, -1.0, 3.0, 0.0, 1e300, -7.25, 2.999)
-"""An inner edge, both ends and values outside among them."""
+"""These contain an inner edge, both ends of the range, and values outside."""
 
 GRADIENTS = ([0.25], [3.0, -4.0, 0.0], [-0.0, 1e-9], [math.pi, 1e30], [-0.123456789, 0.987654321])
 
@@ -59,7 +59,7 @@ def recorder(choose: Callable[[int], int], draws: list[list[str]]) -> client.Dra
 
 
 def sources(name: str, number: int) -> list[Callable[[int], int]]:
-    """Seeded integers, and where the functions draw a fixed number of them the least and the largest."""
+    """Sources of integers: seeded ones; and for a fixed number of draws also the least and the largest."""
     seeded = random.Random(f"{name} {number}").randrange
     if name in ("laplace", "gaussian"):
         return [seeded]
@@ -89,7 +89,7 @@ def vectors() -> list[dict[str, Any]]:
 
 
 def text() -> str:
-    """One vector a line."""
+    """Text of the vectors, one per line."""
     return "[\n" + ",\n".join(map(json.dumps, vectors())) + "\n]\n"
 
 
