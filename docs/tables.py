@@ -27,17 +27,17 @@ no-search: true
 
 # Columns of all tables
 
-Look up the type, unit and meaning of a column here. Every table of a run is a Parquet file.
-`ldpflow export RUN -o FILE` copies all tables into one file. Columns keep their names there.
+Type, unit and meaning of each column, table by table. Every table of a run is Parquet.
+`ldpflow export RUN -o FILE` copies all into one file, with equal names of columns.
 `python docs/tables.py` writes this page from the declarations of the components.
 
 ## replicates/: a row per replicate, cell and coordinate
 
-The table is partitioned by `path` (string `p<key>`, Hive style). In `run.rows()` and in the view
-`replicates` of an exported file, the [columns of the path](#columns-of-a-path) and its settings come first.
-Other readers join the rows with `paths.parquet` ([one line](run_directory.md#rows-with-their-settings)). One
-row takes some 30 to 50 bytes on disk. To compute the summary takes less than a gigabyte of memory for any
-number of rows, if each cell has at most 2 million replicates ([how far it scales](scale.md#many-cells)).
+Partitioned by `path` (string `p<key>`, Hive style). `run.rows()` and the view `replicates` of an exported
+file put the [columns of the path](#columns-of-a-path) and its settings before these. Other readers join the
+rows with `paths.parquet` ([one line](run_directory.md#rows-with-their-settings)). One row takes some 30 to
+50 bytes on disk. The summary takes less than a gigabyte of memory for any number of rows, if each cell has
+at most 2 million replicates ([how far it scales](scale.md#many-cells)).
 
 **Undefined intervals have no length.** A replicate without an interval has `covered` = null, and NaN in
 `lower`, `upper` and `length`. Polars and DuckDB count NaN as a number: a mean over it is NaN, and a median
@@ -45,32 +45,32 @@ may be wrong without notice. Keep the rows with `status = 'ok'` for a mean lengt
 
 {replicates}
 
-Some interval methods add columns to the runs that use them. Such a column is a setting, which distinguishes
-cells, or a diagnostic. It is null in rows of other methods. The Arrow field of a column has unit and meaning
-as metadata.
+Some interval methods add columns to the runs that use them: settings, which are part of a cell's name, and
+diagnostics. In rows of other methods they are null. Unit and meaning are stored as metadata of the Arrow
+field.
 
 {further}
 
 ## paths.parquet: a row per path
 
-This table has the [columns of the path](#columns-of-a-path) and its settings. It is written with the summary.
-An exported file calls it `paths`.
+The [columns of the path](#columns-of-a-path) and its settings, written with the summary. An exported file
+calls this table `paths`.
 
 ## summary.parquet: a row per cell and coordinate
 
-The [columns of the path](#columns-of-a-path) and its settings come first. A vector is stored as JSON text. A
-setting is null if the component of the row does not have it. Then come:
+First the [columns of the path](#columns-of-a-path) and its settings (vectors as JSON text; null if a kind
+lacks the setting), then:
 
 {summary}
 
-Last are summaries of the diagnostics that the run's methods add:
+Then summaries of the diagnostics that the run's methods add:
 
 {summaries}
 
 ## Derived columns of summary.parquet
 
-These columns say why coverage differs from the level (`ldpflow explain`), and compare lengths with the
-oracle's. Formulas and references are in [reading the results](reading-results.md).
+They say why coverage differs from nominal (`ldpflow explain`), and compare lengths with the oracle's.
+Formulas and references: [reading the results](reading-results.md).
 
 {derived}
 
@@ -82,26 +82,26 @@ A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has these
 
 {paths}
 
-These are the settings of a path. The column `of` names the kinds of component that have a setting.
+The settings of a path, with the kinds of component (`of`) that have them:
 
 {settings}
 
 ## trajectories/: a row per replicate and checkpoint
 
-Only studies with `[trajectory]` have this table. It is partitioned by `path` like replicates/. A number is
-null if it is not defined for a path.
+Only for studies with `[trajectory]`. Partitioned by `path` like replicates/. Null if a path has no such
+number.
 
 {trajectories}
 
 ## trajectories.parquet: a row per path, checkpoint and statistic
 
-An exported file calls this table `trajectory_summary`. `path` and the settings of the path come first, as in
-summary.parquet. Then come:
+An exported file calls this table `trajectory_summary`. First `path` and the settings of the path as in
+summary.parquet, then:
 
 {followed}
 
-`stat` names a column of trajectories/. Runs over many epochs also have {means}. Each is a mean over all
-checkpoints of a path except the last one, and stands in the row of the last step.
+`stat` names a column of trajectories/. Runs over many epochs also have {means}, at the last step: the
+mean over all checkpoints of a path but the last.
 
 ## What follows from the settings of a path
 
@@ -113,13 +113,13 @@ columns to both summaries, after the settings:
 
 
 MEANINGS = {
-    "looks": "number of looks: n of the grid from first_n up to the n of the row",
-    "coverage_all_n": "share of replicates covered at all looks, among those defined at all looks",
-    "coverage_all_n_failures_as_misses": "share of all replicates that are covered at all looks",
-    "stopped_share": "share of replicates that stop: their interval is shorter than the target at a look",
-    "coverage_at_stop": "among replicates that stop, share whose interval covers at the first such look",
-    "stop_n_mean": "mean n at which replicates stop",
-    "stop_n_median": "median n at which replicates stop",
+    "looks": "n's of the grid from first_n up to the row's",
+    "coverage_all_n": "share of replicates covered at all of them, of those defined at all of them",
+    "coverage_all_n_failures_as_misses": "the same share of all replicates",
+    "stopped_share": "share of replicates whose interval has been shorter than the target by then",
+    "coverage_at_stop": "share of those whose interval covers at the first n at which it is",
+    "stop_n_mean": "mean of that n",
+    "stop_n_median": "median of that n",
 }
 
 UNITS = {"looks": "count", "stop_n_mean": "users", "stop_n_median": "users"}
@@ -129,25 +129,25 @@ SUMMARY_COLUMNS = (
     Column("n", "int64", "users", "users (records) seen"),
     Column("step", "int64", "steps", "steps made"),
     Column("stat", "string", "-", "the statistic"),
-    Column("replicates", "int64", "count", "rows, including diverged replicates"),
-    Column("failures", "int64", "count", "diverged replicates, which no mean includes"),
+    Column("replicates", "int64", "count", "rows, diverged ones included"),
+    Column("failures", "int64", "count", "diverged ones; they are in no mean"),
     Column("mean", "double", "of stat", "mean over replicates"),
-    Column("mcse", "double", "of stat", "Monte Carlo standard error of the mean, sd / sqrt(R)"),
+    Column("mcse", "double", "of stat", "its Monte Carlo standard error, sd / sqrt(R)"),
     Column("q05", "double", "of stat", "5% quantile over replicates"),
-    Column("q50", "double", "of stat", "median over replicates"),
-    Column("q95", "double", "of stat", "95% quantile over replicates"),
-    Column("max", "double", "of stat", "largest value over replicates"),
+    Column("q50", "double", "of stat", "median"),
+    Column("q95", "double", "of stat", "95% quantile"),
+    Column("max", "double", "of stat", "largest"),
 )
 """Columns of the summary of trajectories that are not those of a path."""
 
 THEORY = (
-    Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null if there is none"),
+    Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null where there is none"),
     Column(
         "theory_limit",
         "double",
         "of stat",
-        "leading term of the mean as n grows; for `mean_gradient_norm` the theorem's rate without its "
-        "constant; null if there is none",
+        "leading term of the mean as n grows; of `mean_gradient_norm` the theorem's rate without its "
+        "constant; null where there is none",
     ),
 )
 """Columns of theory, after the columns of statistics."""
@@ -206,7 +206,7 @@ def derived() -> Iterable[Column]:
         "string",
         "-",
         "bias, length, variability or shape: the effect with the largest part in the gap; "
-        "left: no effect is clear; none: no gap; null: undefined",
+        "left: none is clear; none: no gap; null: undefined",
     )
 
 
