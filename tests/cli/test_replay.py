@@ -41,7 +41,7 @@ def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, l
     assert ["whole_width" in line for line in different] == [True, True, False]  # two half widths, verdict
     again = ldpflow("check", "run", "--recompute", 1.0, "--plugin", "mine.py")
     lines = again.out.splitlines()
-    assert again.code == 1 and "the plug-in mine is not the source that" in again.err
+    assert again.code == 1 and "the plug-in mine has changed since this run" in again.err
     assert not any("hash" in line for line in lines) and "computed again differ" in lines[0]
 
 

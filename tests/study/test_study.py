@@ -172,12 +172,6 @@ def test_a_method_that_makes_no_cell_is_named_with_the_reason():
     ]
 
 
-def test_replicates_that_are_left_over_are_named():
-    study = Study.from_mapping(changed(grid__level=0.9, method=[{"kind": "PAR", "K": 8}]))
-    assert study.left_out() == ["PAR, level 0.9: a row is made of 8 replicates; the last 4 of 100 make none"]
-    assert Study.from_mapping(changed()).left_out() == []
-
-
 def test_every_way_to_a_run_says_it(ldpflow, tmp_path):  # noqa: F811
     methods = [lf.SelfNormalization(), {"kind": "PB"}]
     study = small(methods=methods, replicates=4)
