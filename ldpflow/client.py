@@ -1,14 +1,14 @@
 """Randomisers for users' devices: a value and public parameters in, a private report out.
 
 The module imports the standard library alone, so that it can be copied, reviewed and ported. Random integers
-come from the operating system's cryptographic generator. A caller may pass another source ``draw``, a function
-that returns a uniform integer in [0, limit). Test vectors use it (docs/own_client.md).
+come from the operating system's cryptographic generator. A caller may pass another source: ``draw`` is a
+function that returns a uniform integer in [0, limit). Test vectors use it (docs/own_client.md).
 
-**Privacy.** A randomiser is eps-LDP if another value of the user makes no report more probable by more than the
-factor e^eps. The adversary sees the report, the question and all public parameters, and knows this program.
-It may choose the question and the parameters, and may know the values of all other users. It does not see the
-device: the functions do not hide how long they run, or that a user takes part. The budgets of several reports
-of one user add up.
+**Privacy.** A randomiser is eps-LDP if each report is at most e^eps times as probable under one value of the
+user as under another. The adversary sees the report, the question and all public parameters, and knows this
+program. It may choose the question and the parameters, and may know the values of all other users. It does
+not see the device: the functions do not hide how long they run, or that a user takes part. The budgets of
+several reports of one user add up.
 
 **Exactness.** A coin compares a uniform integer with integer weights, without rounding. The true answer has
 the weight a = floor(2^64 e^eps), and each other answer b = 2^64. The ratio a/b is at most e^eps, and log(a/b)
@@ -86,8 +86,8 @@ def unary(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> str:
 def find_bin(value: float, low: float, high: float, k: int) -> int:
     """Find the bin 0..k-1 of a value.
 
-    An inner edge low + (high - low) m/k belongs to the bin below. A value outside the range is in the first or
-    the last bin.
+    An inner edge low + (high - low) m/k belongs to the bin below. A value outside the range is in the nearest
+    bin.
     """
     check_number(value)
     return sum(value > low + (high - low) * m / k for m in range(1, k))
@@ -251,7 +251,7 @@ def tree(
 def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:
     """Report of a gradient that is clipped to the L1 norm ``clip``, with discrete Laplace noise.
 
-    The gradient is rounded to a grid, where two clipped gradients differ by at most 2 clip in L1. The noise has
+    The gradient is rounded to a grid. Two clipped gradients differ by at most 2 clip in L1, and the noise has
     the scale 2 clip/epsilon. Privacy: epsilon-LDP. The adversary sees the noisy vector. Source: Dwork et al.
     (2006); Canonne, Kamath and Steinke (2020), algorithm 2, for the noise; mechanism ``laplace`` with
     sensitivity 2 clip.
@@ -267,10 +267,10 @@ def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw 
 def gaussian(gradient: Sequence[float], mu: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:
     """Report of a gradient that is clipped to the L2 norm ``clip``, with discrete Gaussian noise.
 
-    The noise has the standard deviation 2 clip/mu. Privacy: (mu^2/2)-zCDP. For mu <= 1000 and d coordinates
-    it is mu-GDP except on an event of probability d mu^2 2^-47, which bounds the total variation distance from
-    rounded Gaussian noise. The adversary sees the noisy vector. Source: Dong, Roth and Su (2022); Canonne,
-    Kamath and Steinke (2020), algorithm 3, for the noise; mechanism ``clipped_gaussian``.
+    The noise has the standard deviation 2 clip/mu. Privacy: (mu^2/2)-zCDP. It is mu-GDP except on an event of
+    probability d mu^2 2^-47 for d coordinates and mu <= 1000. This probability bounds the total variation
+    distance from rounded Gaussian noise. The adversary sees the noisy vector. Source: Dong, Roth and Su
+    (2022); Canonne, Kamath and Steinke (2020), algorithm 3, for the noise; mechanism ``clipped_gaussian``.
     """
     steps, bound = to_grid(gradient, clip), 2**GRID_BITS
     square = sum(q * q for q in steps)
