@@ -77,7 +77,6 @@ class Summary:
 
     @property
     def is_share(self) -> bool:
-        """Whether the summary is a share of rows."""
         return self.below is not None or self.beyond is not None
 
 
@@ -140,7 +139,6 @@ class Column:
 
     @property
     def axis(self) -> str:
-        """Title of an axis."""
         return f"{self.label} ({self.title})" if self.title else self.label
 
     @lru_cache(maxsize=1024)  # noqa: B019 - columns are few, and every batch calls it
@@ -150,7 +148,6 @@ class Column:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Column:
-        """Read a declaration from the JSON text of :meth:`to_json`."""
         written: dict[str, Any] = parse_json(text)
         summaries = tuple(Summary(**summary) for summary in written.pop("summaries", ()))
         return cls(**written, summaries=summaries)
@@ -216,7 +213,6 @@ def no_formula(value: object) -> object:
 
 
 def round_text(value: float | None, digits: int) -> str:
-    """Text of a number that is rounded to ``digits`` significant digits."""
     if value is None or math.isnan(value):
         return "-"
     return short(float(f"{value:.{digits}g}"))

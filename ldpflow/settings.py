@@ -107,7 +107,6 @@ def choices(kind: Any, bounds: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def type_text(kind: Any, bounds: dict[str, Any]) -> str:
-    """Write the allowed values of a type with bounds as text."""
     if names := choices(kind, bounds):
         return "one of " + ", ".join(map(repr, names))
     if get_origin(kind) is tuple:
@@ -209,7 +208,6 @@ class Axes:
 
 
 def signature_of(cls: type[BaseModel]) -> inspect.Signature:
-    """Make the signature of a class of settings: names, types without bounds, and defaults."""
     found = []
     for name, field in cls.model_fields.items():
         kind = field_type(cls, name)[0]
@@ -472,7 +470,6 @@ def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def check_axis(cls: type[Settings], name: str, value: Any) -> None:
-    """Check each value of a setting of :class:`Axes` by itself."""
     if name not in cls.model_fields:
         raise unknown_setting(cls, name, value)
     if value is None and cls.model_fields[name].default is None:
@@ -482,7 +479,6 @@ def check_axis(cls: type[Settings], name: str, value: Any) -> None:
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
-    """Convert and check one value of a field."""
     kind, _ = field_type(cls, name)
     value = raw
     if kind is int and isinstance(raw, float) and raw.is_integer():
@@ -526,7 +522,6 @@ def parameter_entry(cls: type, name: str) -> str:
 
 
 def parameter_text(cls: type, name: str) -> str:
-    """First sentence of the text on a parameter."""
     return re.split(r"\.(?: (?=[A-Z(])|$)", parameter_entry(cls, name))[0].replace("``", "`")
 
 
@@ -576,7 +571,6 @@ def example_of(cls: Any) -> str:
 
 
 def source_file(component: Any) -> str:
-    """Name of the file that defines a class, or of the module if there is no file."""
     try:
         return Path(inspect.getfile(component)).name
     except (TypeError, OSError):

@@ -10,7 +10,6 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.engine.run import run_study
-from ldpflow.simulators.one_pass import OnePass, run_path
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 
@@ -63,21 +62,6 @@ def test_figure_facts(curves):
             for mu in BUDGETS:
                 errors = [end(d, mu, alpha, stat) for d in DIMENSIONS]
                 assert errors == sorted(errors) or (stat.endswith("exc") and alpha == 0.9)
-
-
-def test_the_average_is_smoother_on_every_path():
-    """A16: root sum of squared increments over [n/2, n], every 100 steps; mu_k ~ U(1, 2), eta = .1."""
-    times = list(range(10_000, 20_001, 100))
-    observed = {0.3: (3.3, 0.045), 0.6: (0.20, 0.02), 0.9: (0.013, 0.006)}
-    for alpha, expected in observed.items():
-        path = OnePass(lf.LinearRegression(), lf.Gaussian(mu_min=1.0, mu=2.0), lf.LdpSgd(gamma=alpha, c=0.1))
-        record = run_path(path, 20250711, range(5), times)
-        counts = np.array(times, float)[:, None, None]
-        averages = record.sums_at(np.array(times)) / counts
-        rough = [np.sqrt((np.diff(x, axis=0) ** 2).sum(axis=(0, 1))) for x in (record.iterates, averages)]
-        assert (rough[1] < rough[0]).all()
-        for values, value in zip(rough, expected, strict=True):
-            assert values.mean() == pytest.approx(value, rel=0.5)
 
 
 COVERAGE = {  # gamma: coverage at 1e4 and 1e5, mean bootstrap variance / Sigma at 1e4 and 1e5

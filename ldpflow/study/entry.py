@@ -96,7 +96,6 @@ class Entry:
         return math.prod(len(values) for values in self.axes.values())
 
     def combinations(self) -> list[Any]:
-        """Make the component of each combination of values."""
         result = []
         for values in itertools.product(*self.axes.values()):
             settings = dict(zip(self.axes, values, strict=True))

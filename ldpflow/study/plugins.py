@@ -74,7 +74,6 @@ def is_importable(component: Settings) -> bool:
 
 
 def check_importable(components: Iterable[Settings]) -> None:
-    """Refuse components that another process could not run."""
     for component in components:
         if not is_importable(component):
             raise InputError(
@@ -86,7 +85,6 @@ def check_importable(components: Iterable[Settings]) -> None:
 
 
 def source_of(component: type) -> str | None:
-    """Find the source of a component that a notebook or a script defines, or None."""
     files = [v.__code__.co_filename for v in vars(component).values() if isinstance(v, FunctionType)]
     if not files:
         return None
@@ -228,7 +226,6 @@ class Plugin:
             raise InputError(f"plugins.{self.name}", here.sha256[:12], allowed, hint)
 
     def is_installed(self) -> bool:
-        """Whether an import in this process finds these sources."""
         spec = None
         with suppress(ImportError, ValueError):
             spec = importlib.util.find_spec(self.module)
@@ -237,7 +234,6 @@ class Plugin:
 
 
 def write_sources(plugin: Plugin) -> Path:
-    """Write the sources of a plug-in to a private folder that is named by their digest."""
     from ldpflow.numerics.kernels import cache_folder, check_private, read_private, write_private
 
     folder = cache_folder().parent / f"plugin-{plugin.sha256[:20]}"
@@ -334,7 +330,6 @@ SOURCES: dict[str, Plugin | None] = {}
 
 
 def loaded_plugins() -> dict[str, str]:
-    """Digests of the loaded plug-ins, by name."""
     return {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
 
 
@@ -413,7 +408,6 @@ def place_of(component: type) -> tuple[str, str]:
 
 
 def origin(component: type) -> str:
-    """Name ldpflow, or the file or module that defines a component."""
     if is_bundled(component):
         return "ldpflow"
     module = component.__module__
@@ -432,7 +426,6 @@ def check_kind(component: type[Settings], where: str) -> str:
 
 
 def check_methods(component: type[Settings], where: str) -> None:
-    """Refuse a class that lacks abstract methods of its base class."""
     missing = sorted(getattr(component, "__abstractmethods__", ()))
     if component.group == "method" and not hasattr(component, "record"):
         missing.append("record (derive from PathIntervalMethod)")
@@ -497,7 +490,6 @@ def check_kernel_function(component: Any) -> None:
 
 
 def components_of(module: ModuleType) -> list[type[Settings]]:
-    """List the registered components that a module or its package defines."""
     package = f"{module.__name__}."
     return [kind for kind in registered_components() if f"{kind.__module__}.".startswith(package)]
 

@@ -225,7 +225,6 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
 
 
 def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
-    """Read the table [monitor]. By default looks start at the smallest n."""
     found = read_table(Monitor, table, "monitor")
     if found is None:
         return None
@@ -302,7 +301,6 @@ def check_plugins(store: RunStore, readable: bool) -> None:
 
 
 def stored_plugins(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """List names and digests of the plug-ins of a run's study."""
     table = mapping.get("plugins", {})
     names, digests = ([v] if isinstance(v, str) else v for v in map(table.get, ("names", "sha256"), ([], [])))
     return list(zip(names, digests, strict=False))

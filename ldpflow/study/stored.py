@@ -20,7 +20,6 @@ from ldpflow.study.study import Study
 
 
 def without_pilot(value: Any) -> Any:
-    """Copy the tables of a study without the values of a pilot."""
     if isinstance(value, Mapping):
         return {name: without_pilot(own) for name, own in value.items() if name != PILOT_VALUES}
     return [without_pilot(own) for own in value] if isinstance(value, list) else value
@@ -44,7 +43,6 @@ def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
 
 
 def study_to_run(store: RunStore) -> Study:
-    """Read RUN/study.toml to run the study."""
     mapping = stored_mapping(store)
     if mapping is None:
         hint = "`ldpflow sweep` with the study file writes it."
@@ -103,7 +101,6 @@ def entries(study: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:
-    """Find the SHA-256 of a data file in the parts of a run."""
     for part in chain.from_iterable(dataset.scan(damaged=[]) for dataset in store.datasets()):
         settings = part.meta.get("path_settings")
         for table in settings.values() if isinstance(settings, dict) and names_file(settings) else ():

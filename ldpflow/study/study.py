@@ -103,7 +103,6 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
 
 
 def owners_of(name: str, raw: object, entries: Mapping[str, Entries]) -> Sequence[str]:
-    """Find the groups whose setting a name without a group means."""
     having = [group for group in GROUPS if any(entry.has(name) for entry in entries[group])]
     if short := SHORT_NAMES.get(name):
         return [group for group in short if group in having] or short[:1]
@@ -149,7 +148,6 @@ def select_methods(entries: Entries, raw: object) -> Entries:
 
 
 def tables_of(group: str, given: object) -> list[dict[str, Any]]:
-    """Convert components of Python into tables of a study file."""
     tables = []
     for item in list_of(given):
         if isinstance(item, Mapping):
@@ -429,7 +427,6 @@ class Study:
         return result
 
     def _check_size(self) -> None:
-        """Refuse a design that is too large. Cells are counted without making them."""
         size = {group: sum(entry.size() for entry in self.entries(group)) for group in GROUPS}
         paths = size["problem"] * (size["mechanism"] * size["algorithm"] + size["protocol"])
         cells = paths * size["method"] * len(self.n) * len(self.level)
@@ -478,7 +475,6 @@ class Study:
                     yield {"problem": problem, **dict(zip((*names, table), values, strict=True))}
 
     def _make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> PathPlan:
-        """Make the plan of a simulator: its cells and checkpoints for these numbers of users."""
         methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:
             problem = simulator.parts()["problem"]
@@ -604,18 +600,10 @@ def load_study(source: str, is_path: bool = False) -> Study:
     if source in bundled and not is_path:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")
     elif is_path or source.endswith(".toml") or "/" in source:
-        if "\0" not in source and not os.path.lexists(source):
-            close = closest(Path(source).name, study_files(source))
-            hint = f"No such file or directory. {close}".strip()
-            raise InputError("study", source, "a file that can be read", hint)
-        if os.path.isdir(source):
-            hint = "It is a directory: ldpflow summary and ldpflow report show a run."
-            raise InputError("study", source, "a file in TOML", hint)
         file, text = Path(source).name, read_text(source, "study")
     else:
-        close = closest(source, [*bundled, *study_files(source)])
-        hint = close or ("" if "." in source else nearest(source, bundled))
-        raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
+        allowed = "the name of a bundled study or a .toml file"
+        raise InputError("study", source, allowed, nearest(source, bundled))
     stored = is_stored(source)
     if stored:
         verify_checksum(text, source)
@@ -637,10 +625,3 @@ def is_stored(source: str) -> bool:
     return name == "study.toml" and any(
         os.path.lexists(os.path.join(folder, other)) for other in ("provenance.json", "replicates")
     )
-
-
-def study_files(source: str) -> list[str]:
-    try:
-        return sorted(entry.name for entry in Path(source).parent.iterdir() if entry.name.endswith(".toml"))
-    except (OSError, ValueError):
-        return []

@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +50,7 @@ from ldpflow.settings import Settings
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path, table_of
 from ldpflow.simulators.rows import Batch, simulate
-from ldpflow.simulators.simulator import Cell
+from ldpflow.simulators.simulator import Cell, by_runs
 from ldpflow.study.plugins import components_of, load_plugin, place_of_error
 
 Array = NDArray[np.float64]
@@ -104,7 +103,6 @@ def noise_draws(simulator: Any, seed: int, replicate: int, count: int) -> Array:
 
 
 def plane(state: Any, variate: Variate) -> Array:
-    """Draw the next CHUNK values of a variate in the first lane."""
     own = None if variate.law is None else variate.law.own
     parts = () if variate.law is None else variate.law.components
     out = np.empty(PLANE)
@@ -162,7 +160,6 @@ def quantile_of(law: DataLaw) -> Quantile:
 
 
 def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
-    """Make a simulator with the component, and choose interval methods."""
     if isinstance(component, IntervalMethod):
         return path_of(), [component]
     if isinstance(component, Protocol):
@@ -181,9 +178,8 @@ def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
     users = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
     cells = [Cell(n, m, level) for n in users for m in methods or [Oracle()] for level in LEVELS]
     rows: list[dict[str, Any]] = []
-    # The rows of a batch are made of equally many replicates.
-    for _, group in groupby(sorted(cells, key=lambda cell: cell.runs), key=lambda cell: cell.runs):
-        batch = Batch(simulator, SEED, numbers.start, numbers.stop, tuple(group))
+    for group in by_runs(cells).values():
+        batch = Batch(simulator, SEED, numbers.start, numbers.stop, group)
         rows += simulate(batch).rows.to_pylist()
     return rows
 
@@ -201,7 +197,6 @@ def runs(component: Any) -> str:
 
 
 def lanes_agree(component: Any) -> None:
-    """Check that the rows of replicate 5 are the same if it is simulated alone or with others."""
     alone = rows_of(component, range(5, 6))
     among = [row for row in rows_of(component, range(LANES)) if row["replicate"] == 5]
     if bits(alone) != bits(among):
@@ -277,7 +272,6 @@ def gradient_covariance(problem: Problem) -> str:
 
 
 def sensitivity(problem: Problem) -> str:
-    """Check that two gradients at one point differ by at most the declared sensitivity."""
     worst = {"l1": 0.0, "l2": 0.0}
     for scale in (0.0, 1.0, -3.0):
         g = gradients(problem, NoMechanism(), tuple(v + scale for v in truth_of(problem)))
@@ -513,7 +507,6 @@ def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFind
 
 
 def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> ComponentFinding:
-    """Run a check. An exception counts as a failed check."""
     try:
         return ComponentFinding(kind.__name__, name, True, check() or "")
     except Exception as error:
@@ -521,7 +514,6 @@ def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Co
 
 
 def one_message(error: Exception) -> str:
-    """Write an exception in one line: type, message and place."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, LdpflowError):
         return text

@@ -416,12 +416,15 @@ FURTHER = ("arena", "protocols")
 FAST = {
     "quantile-response", "quantile-response-all", "quantile-response-horizons", "quantile-normal-bit",
     "minibatch-laplace", "perturbed-response", "linear-d2", "linear-d2-laplace-tr1-sn", "adaptive-d3",
-    "moments-d3", "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds",
+    "moments-d3", "arena", "one-shot", "rounds",
 }  # fmt: skip
-"""One case of each kind of kernel, compiled."""
+"""Compiled cases. tests/golden/test_runs.py compiles the kernels of finite sums."""
 
-UNCOMPILED = {"regression-d2-laplace", "least-squares-diverged", "cells-private_bit"}
-"""A case of each further kind as plain Python: other tests compile a kernel like these."""
+UNCOMPILED = {
+    "regression-d2-laplace", "least-squares-diverged", "cells-private_bit", "epochs-tree-reshuffled",
+    "epochs-full",
+}  # fmt: skip
+"""Cases that also run as plain Python. Other tests compile a kernel of each of these kinds."""
 
 THOROUGH = UNCOMPILED | {
     "quantile-response-few", "quantile-laplace-bit", "quantile-normal-bit-32", "linear-d2-budget-law",

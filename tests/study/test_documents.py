@@ -5,8 +5,6 @@ import time
 import tracemalloc
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
@@ -64,20 +62,6 @@ def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(tmp
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 4 * LARGEST
-
-
-def test_settings_of_an_analysis_are_one_message(tmp_path, ldpflow):  # noqa: F811
-    (tmp_path / "t.csv").write_text("report\n1\n-1\n")
-    done = ldpflow("analyse", tmp_path / "t.csv", "--settings", tmp_path)
-    assert done.code == 2 and done.err.count("\n") == 1 and "--settings" in done.err
-
-
-@pytest.mark.parametrize("settings", [DEEP["dotted"].encode(), b"\xff"])
-def test_settings_in_the_metadata_of_a_transcript(settings, tmp_path, ldpflow):  # noqa: F811
-    table = pa.table({"report": [1.0, -1.0]}).replace_schema_metadata({b"ldpflow": settings})
-    pq.write_table(table, tmp_path / "t.parquet")
-    done = ldpflow("analyse", tmp_path / "t.parquet")
-    assert done.code == 2 and done.err.count("\n") == 1 and "metadata" in done.err
 
 
 # Files of a run

@@ -92,7 +92,6 @@ class RunPlan(Schedule):
 
     @property
     def epochs(self) -> float:
-        """T / M."""
         return self.steps / self.batches
 
 

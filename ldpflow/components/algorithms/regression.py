@@ -79,7 +79,6 @@ class PrivateRegression(OnePassRegression):
         return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        """Guarantee of a run: (epsilon, delta)-DP and 1/alpha-GDP."""
         epsilon, mu = self.privacy_epsilon(), 1.0 / self.alpha()
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
@@ -159,7 +158,6 @@ class MinibatchRegression(PrivateRegression):
         return self.eta
 
     def largest_eta(self, problem: LeastSquares, horizon: int) -> float:
-        """b/(R_x^2 + (b - 1)||H||)."""
         _, b = self.batches(horizon)
         return b / (problem.radius_square() + (b - 1) * problem.largest())
 

@@ -103,7 +103,6 @@ class DeployedResponse(RandomizedResponse):
 
 
 def tails(count: int, p: mpf) -> list[mpf]:
-    """Compute P(Bin(count, p) >= j) for j = 1..count."""
     masses = [math.comb(count, j) * p**j * (1 - p) ** (count - j) for j in range(count + 1)]
     return [mp.fsum(masses[j:]) for j in range(1, count + 1)]
 
