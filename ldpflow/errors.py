@@ -113,18 +113,17 @@ class MissingExtra(InputError):
         self.extra = extra
         self.packages = tuple(packages)
         super().__init__("installation", ", ".join(packages), f"the packages of the extra '{extra}'")
-        verb, pronoun = ("is", "it") if len(self.packages) == 1 else ("are", "them")
+        verb = "is" if len(self.packages) == 1 else "are"
         self.args = (
-            f"{', '.join(self.packages)} {verb} not installed, and this needs {pronoun}. "
-            f"pip install 'ldpflow[{extra}]' installs what is missing; in a clone, pip install '.[{extra}]'.",
+            f"{', '.join(self.packages)} {verb} needed and not installed. pip install 'ldpflow[{extra}]' "
+            f"installs what is missing; in a clone, pip install '.[{extra}]'.",
         )
 
 
 def require_extra(extra: str, *modules: str) -> None:
-    """Check that the modules of an extra are installed, and that figures can be drawn.
+    """Check that the modules of an extra are installed, and that ``vl_convert`` has enough address space.
 
-    The module ``vl_convert`` reserves 64 GiB of address space. It ends the process if a limit
-    (``ulimit -v``) is lower.
+    With less space than it reserves, it would end the process.
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:

@@ -74,21 +74,7 @@ def option(
     read: Callable[[str], Any] | None = None,
     shown: str | None = None,
 ) -> Any:
-    """Declare an option.
-
-    Parameters
-    ----------
-    help : str
-        Sentence for the help of the command line and of Python.
-    rule : Rule, optional
-        Allowed values.
-    default : object
-        Value of an option that is not given.
-    read : function, optional
-        Parser of a value that is given as text.
-    shown : str, optional
-        Default that the help names in place of None.
-    """
+    """Declare an option. ``read`` parses a text. ``shown`` is the default that the help names for None."""
     return field(default=default, metadata={"help": help, "rule": rule, "read": read, "shown": shown})
 
 
@@ -195,10 +181,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Function]:
-    """Make a decorator of functions with ``**options``: their signature and docstring name the options.
+    """Decorate a function: the fields of ``kind`` replace ``**options`` in its signature.
 
-    The fields of ``kind``, except those in ``left_out``, take the place of ``**options`` in the signature and
-    of ``{options}`` in the docstring.
+    They also replace ``{options}`` in its docstring. Fields in ``left_out`` are skipped.
     """
 
     def declare(function: Function) -> Function:

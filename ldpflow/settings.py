@@ -50,10 +50,10 @@ def check_type(
         raise InputError(field, value, allowed, hint)
 
 
-def closest(name: object, names: Iterable[str], similarity: float = 0.6) -> str:
+def closest(name: object, names: Iterable[str]) -> str:
     """Write a hint with the closest name, or an empty text if no name is close."""
     folded = {known.casefold(): known for known in sorted(names)}
-    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1, cutoff=similarity)
+    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1)
     return f"Did you mean '{folded[close[0]]}'?" if close else ""
 
 
@@ -67,10 +67,9 @@ BOUNDS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
 def bare_type(annotation: Any, metadata: Iterable[object] = ()) -> tuple[Any, dict[str, Any]]:
-    """Split an annotation into its type and its metadata.
+    """Split an annotation into a type (float of ``float | None``) and metadata.
 
-    The type comes without ``Annotated``, and ``float | None`` becomes float. The metadata has the names in
-    BOUNDS, ``one_of`` (a OneOf) and ``setting`` (a Setting).
+    The metadata has the names in BOUNDS, ``one_of`` (a OneOf) and ``setting`` (a Setting).
     """
     found: dict[str, Any] = {}
     items = [*metadata]
@@ -277,7 +276,8 @@ class InputModel(DocumentedModel):
         def __init__(self, *args: Any, **settings: Any) -> None:
             cls = type(self)
             if args:
-                raise positional_error(cls, args)
+                names = ", ".join(f"{name}=..." for name in cls.model_fields if name != "kind")
+                raise InputError(group_of(cls), args, f"settings by name, as in {cls.__name__}({names})")
             settings = {name: setting_value(cls, name, value) for name, value in settings.items()}
             try:
                 super().__init__(**settings)
@@ -341,10 +341,7 @@ class Settings(InputModel):
         return ()
 
     def key_settings(self) -> dict[str, Any]:
-        """Kind, and settings that differ from their defaults. Path keys are made from them.
-
-        A later version may add a setting: its default is in no key, so the keys of stored results stay.
-        """
+        """Kind and settings for a path key. It has no defaults, so a new setting changes no key."""
         return {"kind": self.kind, **self.model_dump(exclude_defaults=True, exclude={"kind"})}
 
     @classmethod
@@ -401,18 +398,8 @@ class Settings(InputModel):
         return cls(**settings)
 
 
-def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputError:
-    names = [name for name in cls.model_fields if name != "kind"]
-    shown = ", ".join(f"{name}=..." for name in names[:3])
-    allowed = f"every setting by its name, as in {cls.__name__}({shown})" if names else "no settings"
-    return InputError(group_of(cls), values[0] if len(values) == 1 else list(values), allowed)
-
-
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
-    """Convert a setting from NumPy's types: an array becomes a list, or the tuple of a vector.
-
-    Refuse a text, True or False in the place of a number.
-    """
+    """Convert a setting from NumPy's types. Refuse a text, True or False in the place of a number."""
     array = isinstance(value, range) or python_values(value) is not value
     value = plain_values(value) if array else value
     if name not in cls.model_fields:
@@ -583,12 +570,10 @@ def canonical_json(value: object) -> str:
 
 
 def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
-    """Find the components in the modules of a package: classes that declare a ``kind``, by this kind.
-
-    Modules without components are not imported, because some of them load a compiler.
-    """
+    """Find the components in the modules of a package: classes that declare a ``kind``, by this kind."""
     kinds: dict[str, Any] = {}
     for file in sorted(files(package).iterdir(), key=lambda file: file.name):
+        # Other modules are not imported, because some of them load a compiler.
         if not file.name.endswith(".py") or '    kind: Literal["' not in file.read_text("utf-8"):
             continue
         module = import_module(f"{package}.{file.name[:-3]}")

@@ -65,11 +65,7 @@ Component = TypeVar("Component", bound=type[Any])
 
 
 def is_importable(component: Settings) -> bool:
-    """Whether another process can run a component.
-
-    It compiles a kernel from the file of the component. An interval method has no kernel: pickle sends its
-    class.
-    """
+    """Whether another process can run a component: it has a file to compile, or no kernel function."""
     return type(component).__module__ != MAIN or component.group == "method"
 
 
@@ -157,10 +153,7 @@ def register(component: Component) -> Component:
 
 
 def reduce_component(component: Settings) -> tuple[Any, ...]:
-    """Pickle a component with the sources of its plug-in (a value of ``__reduce__``).
-
-    For a component of a notebook or a script cloudpickle sends the class itself.
-    """
+    """Pickle a component with the sources of its plug-in. Cloudpickle sends a class of a notebook itself."""
     kind = type(component)
     plugin = plugin_of_class(kind)
     if plugin is None:
@@ -354,10 +347,7 @@ def sources_at(name: str, path: Path) -> Plugin:
 
 
 def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
-    """List the plug-ins that components come from, sorted by name.
-
-    A component of a notebook or a script is a plug-in of its own.
-    """
+    """List the plug-ins of components by name. A component of a notebook is a plug-in of its own."""
     found: dict[str, Plugin] = {}
     for component in used_components(components):
         for base in type(component).__mro__:

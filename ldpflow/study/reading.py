@@ -182,10 +182,7 @@ def read_table(model: type[Table], table: object, name: str) -> Table | None:
 
 
 def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
-    """Load the plug-ins of installed packages and those in a table [plugins].
-
-    In the study of a run (``stored``) the table has only ``names`` and ``sha256``. They load nothing.
-    """
+    """Load the plug-ins of packages and of a table [plugins]. That of a run (``stored``) loads none."""
     known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
     given = table.items() if isinstance(table, Mapping) else [("", table)]
     found = {key: [value] if isinstance(value, str) else value for key, value in given}
@@ -284,10 +281,7 @@ def stored_mapping(store: RunStore) -> dict[str, Any] | None:
 
 
 def check_plugins(store: RunStore, readable: bool) -> None:
-    """Compare the plug-ins of a run with the loaded ones. Refuse a missing one unless ``readable``.
-
-    ``readable``: this process knows all components of the run.
-    """
+    """Compare the plug-ins of a run with the loaded ones. ``readable``: all components are known."""
     here = loaded_plugins()
     for name, digest in stored_plugins(stored_mapping(store) or {}):
         copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"

@@ -85,21 +85,12 @@ class Algorithm(BaseAlgorithm):
         return math.nan
 
     def in_units(self, units: Units) -> Self:
-        """Convert steps and start from ``units`` to the unit of the data.
-
-        Raises
-        ------
-        InputError
-            If the algorithm does not declare which settings have a unit.
-        """
+        """Convert steps and start from ``units`` to the unit of the data, or refuse units."""
         hint = "Give its steps and start in the unit of the data."
         raise InputError("problem.units", units.model_dump(), f"cannot be used with {self.kind}", hint)
 
     def step_constant(self) -> float:
-        """c, if step i has the size c i^(-gamma). NaN otherwise.
-
-        The methods TR, TR-BM and TRC need c, and so does the prediction of a path's arrival.
-        """
+        """c, if step i has the size c i^(-gamma). NaN otherwise: TR, TR-BM and TRC are then left out."""
         return math.nan
 
     def by_coordinate(self) -> bool:
@@ -119,23 +110,11 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def with_users(self, horizon: int | None) -> Self:
-        """Fill in the settings that follow from n alone. No path key has them.
-
-        Raises
-        ------
-        InputError
-            If n users are too few.
-        """
+        """Fill in the settings that follow from n alone. No path key has them. Refuse too few users."""
         return self
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
-        """Fill in the settings that follow from problem and n. The path key has them.
-
-        Raises
-        ------
-        InputError
-            If no values are possible.
-        """
+        """Fill in the settings that follow from problem and n, or refuse them. The path key has them."""
         return self
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
