@@ -115,8 +115,8 @@ class MissingExtra(InputError):
         super().__init__("installation", ", ".join(packages), f"the packages of the extra '{extra}'")
         verb = "is" if len(self.packages) == 1 else "are"
         self.args = (
-            f"{', '.join(self.packages)} {verb} needed and not installed. pip install 'ldpflow[{extra}]' "
-            f"installs what is missing; in a clone, pip install '.[{extra}]'.",
+            f"{', '.join(self.packages)} {verb} not installed. pip install 'ldpflow[{extra}]' installs what is "
+            f"missing; in a clone, pip install '.[{extra}]'.",
         )
 
 
