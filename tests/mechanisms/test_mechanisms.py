@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import ldpflow as lf
+from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.mechanisms.deployed_response import randomise_probability
 from ldpflow.results.protocol_curves import bit_variance, level_with_dropout, level_with_liars
 from ldpflow.results.published import holm
@@ -60,9 +61,17 @@ def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, m
     assert (found.notion, found.epsilon, found.mu) == said
 
 
+class Approximate(lf.Laplace):
+    """A mechanism with another notion of local privacy."""
+
+    def privacy(self):
+        return PrivacyStatement("(eps, delta)-LDP", epsilon=self.epsilon, delta=0.1)
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [
+        Approximate(),
         lf.RandomizedResponse(),
         lf.Cells(),
         lf.DeployedResponse(),
@@ -70,7 +79,7 @@ def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, m
         lf.ClippedGaussian(),
     ],
 )
-def test_a_batch_is_refused_to_bits_to_clipping_and_to_budgets_that_differ(mechanism):
+def test_a_batch_is_refused_to_what_has_no_central_notion(mechanism):
     algorithm = lf.MinibatchSgd(noise="batch")
     assert "adds one noise to a sum" in algorithm.unsuitable(lf.Quantile(), mechanism)
     assert lf.MinibatchSgd().unsuitable(lf.Quantile(), mechanism) is None

@@ -33,6 +33,8 @@ from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
 
 BATCH_SIZE = 10
+CENTRAL = {"none": "none", "eps-LDP": "eps-DP (central)", "mu-GDP (local)": "mu-GDP (central)"}
+"""Notion of one noise on the sum over a batch, by the notion of the mechanism."""
 
 
 class MinibatchSgd(CoordinateSteps):
@@ -85,7 +87,8 @@ class MinibatchSgd(CoordinateSteps):
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         varies = isinstance(mechanism, Gaussian) and (mechanism.budgets or mechanism.mu_min) is not None
         clips = isinstance(mechanism, ClippedGaussian)  # it would clip the sum
-        if self.noise == "batch" and (varies or clips or mechanism.reads_bit()):
+        others = mechanism.privacy().notion not in CENTRAL
+        if self.noise == "batch" and (varies or clips or others or mechanism.reads_bit()):
             allowed = "none, laplace, or gaussian with one budget"
             return f"noise = 'batch' adds one noise to a sum: mechanism.kind must be {allowed}"
         return super().unsuitable(problem, mechanism)
@@ -129,8 +132,7 @@ class MinibatchSgd(CoordinateSteps):
         statement = mechanism.privacy()
         if self.noise == "batch" and statement.notion != "none":
             # A record enters one sum. The sensitivity of the sum is that of one gradient.
-            central = {"eps-LDP": "eps-DP (central)", "mu-GDP (local)": "mu-GDP (central)"}
-            return replace(statement, notion=central[statement.notion], unit="record (replacement)")
+            return replace(statement, notion=CENTRAL[statement.notion], unit="record (replacement)")
         return statement
 
 
