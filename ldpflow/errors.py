@@ -115,8 +115,8 @@ class MissingExtra(InputError):
         super().__init__("installation", ", ".join(packages), f"the packages of the extra '{extra}'")
         verb = "is" if len(self.packages) == 1 else "are"
         self.args = (
-            f"{', '.join(self.packages)} {verb} not installed. pip install 'ldpflow[{extra}]' installs what is "
-            f"missing; in a clone, pip install '.[{extra}]'.",
+            f"{', '.join(self.packages)} {verb} not installed. pip install 'ldpflow[{extra}]' installs the "
+            f"missing packages; in a clone, pip install '.[{extra}]'.",
         )
 
 

@@ -185,7 +185,7 @@ def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
     """Load the plug-ins of packages and of a table [plugins]. That of a run (``stored``) loads none."""
     known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
     given = table.items() if isinstance(table, Mapping) else [("", table)]
-    found = {key: [value] if isinstance(value, str) else value for key, value in given}
+    found: dict[str, Any] = {key: [value] if isinstance(value, str) else value for key, value in given}
     if not all(key in known and isinstance(v, list) and are_texts(v) for key, v in found.items()):
         hint = "The study of a run loads no code: name the plug-in yourself." if stored else ""
         allowed = f"a table [plugins] with {known[0]} and {known[1]}, lists of texts"

@@ -37,7 +37,6 @@ from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.standard_laws import DataLaw
-from ldpflow.components.protocols import Protocol
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics import constants
 from ldpflow.numerics.constants import normal_quantile
@@ -160,16 +159,14 @@ def quantile_of(law: DataLaw) -> Quantile:
 
 
 def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
-    if isinstance(component, IntervalMethod):
+    if component.group == "method":
         return path_of(), [component]
-    if isinstance(component, Protocol):
+    if component.group == "protocol":
         simulator = Counts(Quantile(), component, max(STEPS, component.least_users()))
         return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
-    if isinstance(component, DataLaw):
+    if component.group == "law":
         component = quantile_of(component)
-    roles: dict[str, type] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
-    parts: dict[str, Any] = {role: component for role, kind in roles.items() if isinstance(component, kind)}
-    return path_of(**parts), []
+    return path_of(**{component.group: component}), []
 
 
 def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
@@ -410,35 +407,35 @@ def law_draws(law: DataLaw) -> str:
     return f"{DRAWS:,} draws"
 
 
-CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
-    Problem: (
+CHECKS: dict[str, tuple[tuple[str, Check], ...]] = {
+    "problem": (
         ("shapes", problem_shapes),
         ("runs", runs),
         ("true value: E g(X, theta*) = 0", true_value),
         ("covariance of the gradient", gradient_covariance),
         ("sensitivity", sensitivity),
     ),
-    Mechanism: (
+    "mechanism": (
         ("runs", mechanism_runs),
         ("unbiased: E[A(g) | g] = g", unbiased),
         ("covariance of the noise", noise_covariance),
         ("privacy statement", statement),
     ),
-    DataLaw: (
+    "law": (
         ("base", law_base),
         ("cdf, density and quantile agree", law_functions),
         ("runs", runs),
         ("draws have the law", law_draws),
     ),
-    IntervalMethod: (("times", method_times), ("runs", runs)),
-    Algorithm: (("runs", runs), ("declared steps are the realised ones", declared_steps)),
+    "method": (("times", method_times), ("runs", runs)),
+    "algorithm": (("runs", runs), ("declared steps are the realised ones", declared_steps)),
+    "protocol": (("runs", runs),),
 }
-"""Checks by base class. For other components, rows are simulated and their bits compared."""
+"""Checks by group of the component, in order."""
 
 
 def checks_of(component: Any) -> dict[str, Check]:
-    own = next((checks for base, checks in CHECKS.items() if isinstance(component, base)), (("runs", runs),))
-    return dict(own) | {"same bits for one replicate and for many": lanes_agree}
+    return dict(CHECKS[component.group]) | {"same bits for one replicate and for many": lanes_agree}
 
 
 RANGE = (-4.0, 4.0)
@@ -522,8 +519,7 @@ def one_message(error: Exception) -> str:
 
 def default_of(kind: type[Settings]) -> Any:
     """Make a component with default settings. A protocol that needs a range gets RANGE."""
-    ranged = issubclass(kind, Protocol) and "range" in kind.model_fields
-    return kind.model_validate({"range": RANGE} if ranged else {})
+    return kind.model_validate({"range": RANGE} if "range" in kind.model_fields else {})
 
 
 def processes_agree(source: str, component: Any) -> None:
