@@ -4,13 +4,11 @@ Minutes of Monte Carlo (marked slow); the output is kept in docs/gaussian_tables
 A16, and sections 7 and 8 of the specification.
 """
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
 from ldpflow.engine.run import run_study
-from ldpflow.store.run_store import RunStore
 from ldpflow.study import load_study
 
 pytestmark = pytest.mark.slow
@@ -62,32 +60,3 @@ def test_figure_facts(curves):
             for mu in BUDGETS:
                 errors = [end(d, mu, alpha, stat) for d in DIMENSIONS]
                 assert errors == sorted(errors) or (stat.endswith("exc") and alpha == 0.9)
-
-
-COVERAGE = {  # gamma: coverage at 1e4 and 1e5, mean bootstrap variance / Sigma at 1e4 and 1e5
-    0.51: (0.834, 0.879, 0.841, 0.946),
-    0.6: (0.804, 0.868, 0.760, 0.878),
-    0.7: (0.773, 0.811, 0.611, 0.694),
-}
-
-
-def test_bootstrap_coverage_under_gaussian_noise(tmp_path):
-    """Section 7: 1-D quadratic, mu = 1, beta = .75, 90% with the exact bootstrap variance; within .03.
-
-    4000 replicates: standard error .006 beside the reference's .009.
-    """
-    parts = lf.Quadratic(), lf.Gaussian(mu=1.0), lf.LdpSgd(gamma=[*COVERAGE], c=1.0)
-    study = lf.Study(*parts, lf.BlockBootstrap(beta=0.75), n=[1e4, 1e5], replicates=4000, seed=7)
-    run_study(study, tmp_path, engine="serial")
-    store = RunStore(tmp_path)
-    paths = {row["gamma"]: row["path"].removeprefix("p") for row in store.read_summary().to_pylist()}
-    sigma = 1 / 3 + 4
-    for gamma, (first, second, one, two) in COVERAGE.items():
-        table = store.replicates.read(paths[gamma], damaged="refuse")
-        estimate, se, n = (table[k].to_numpy() for k in ("estimate", "se", "n"))
-        for users, coverage, variance in ((10_000, first, one), (100_000, second, two)):
-            here = n == users
-            hit = np.abs(estimate[here]) <= 1.6448536269514722 * se[here]
-            ratio = (se[here] ** 2).mean() * users / sigma
-            assert hit.mean() == pytest.approx(coverage, abs=0.03)
-            assert ratio == pytest.approx(variance, abs=0.05)

@@ -168,7 +168,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
             axes[kind][setting] = read_values(registry[kind], setting, values, f"{group}.{name}")
     for kind, values in axes.items():
         for name in registry[kind].missing_settings(values):
-            hint = f"{kind} needs it: a study says its privacy budget."
+            hint = f"A study with {kind} must give its privacy budget."
             raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]
 

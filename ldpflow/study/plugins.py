@@ -137,7 +137,7 @@ def register(component: Component) -> Component:
     check_methods(component, where)
     check_columns(component, where)
     if group == "law" and (others := {c.name for c in component.setting_columns()} - {"shape"}):
-        raise InputError(where, sorted(others), "no setting but `shape`")
+        raise InputError(where, sorted(others), "`shape` as its only setting")
     registry: Any = REGISTRIES[group]
     before = registry.get(kind)
     # A cell of a notebook that runs again replaces its class.
@@ -410,7 +410,7 @@ def check_kind(component: type[Settings], where: str) -> str:
     kind = field.default
     named = get_args(field.annotation) if get_origin(field.annotation) is Literal else (kind,)
     if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier() or kind not in named:
-        allowed = f"a name, that of its annotation: {', '.join(map(repr, named))}"
+        allowed = f"a name that its annotation has: {', '.join(map(repr, named))}"
         raise InputError(f"{where}.kind", kind, allowed, 'Write: kind: Literal["mine"] = "mine"')
     return kind
 

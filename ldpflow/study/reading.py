@@ -204,7 +204,7 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
     families = {family_of(kind) for kind in acting}
     randomised = [kind for kind in acting if "mechanism" in family_of(kind).tables]
     if "mechanism" in mapping and not randomised:
-        raise InputError("mechanism", mapping["mechanism"], f"no table [mechanism] beside [{given[0]}]")
+        raise InputError("mechanism", mapping["mechanism"], f"cannot be used with this [{given[0]}]")
     if "mechanism" in mapping or not all(kind.carries_privacy for kind in randomised):
         groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"))
     elif randomised:
@@ -226,7 +226,7 @@ def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
     if found is None:
         return None
     if found.target_length is not None and found.target_n is not None:
-        raise InputError("monitor.target_n", found.target_n, "one target", "There is target_length too.")
+        raise InputError("monitor.target_n", found.target_n, "cannot be used with target_length")
     return found.model_copy(update={"first_n": found.first_n or users[0]}) if users else found
 
 

@@ -344,9 +344,9 @@ class Study:
         if self.monitor is None:
             return
         if not self.method:
-            raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
+            raise InputError("monitor", self.monitor.model_dump(), "needs interval methods")
         if any(path.horizon is not None for path in self.simulators()):
-            raise InputError("monitor", self.monitor.model_dump(), "a study whose n share their paths")
+            raise InputError("monitor", self.monitor.model_dump(), "needs a study whose n share their paths")
         if (self.monitor.first_n or 0) > self.n[-1]:
             allowed = f"at most {self.n[-1]:,}, the largest n"
             raise InputError("monitor.first_n", self.monitor.first_n, allowed)

@@ -90,11 +90,11 @@ def test_what_a_study_says_of_its_looks():
     [
         (changed(first_n=2000), "at most 1,000"),
         (changed(first=100), "one of first_n, target_length, target_n"),
-        (changed(target_length=0.1, target_n=500), "one target"),
+        (changed(target_length=0.1, target_n=500), "cannot be used with target_length"),
         (changed(target_length=-1), "number > 0"),
         (STUDY | {"monitor": 5}, r"a table \[monitor\]"),
         (STUDY | {"grid": STUDY["grid"] | {"independent_n": True}}, "share their paths"),
-        (STUDY | {"method": [], "trajectory": {}}, "a study with interval methods"),
+        (STUDY | {"method": [], "trajectory": {}}, "needs interval methods"),
     ],
 )
 def test_refused(mapping, message):

@@ -85,7 +85,8 @@ class DpNsgd(MomentumAlgorithm):
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         if self.noise == "none":
-            raise InputError("algorithm.parameters", self.parameters, "'given': there is no noise to balance")
+            hint = "There is no noise to balance."
+            raise InputError("algorithm.parameters", self.parameters, "'given' or 'theorem'", hint)
         steps, alpha = epochs * batches, 1.0 / batches
         unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size
         if self.noise == "independent":

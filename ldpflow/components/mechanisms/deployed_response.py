@@ -66,7 +66,7 @@ class DeployedResponse(RandomizedResponse):
     def unsuitable(self, problem: Problem) -> str | None:
         levels = problem.levels()
         if levels is None or len(levels) != 1:
-            return "liars, drop-out and several answers are about one quantile of one value"
+            return "it needs a problem that estimates one quantile of one value"
         return super().unsuitable(problem)
 
     def kernel_parameters(self, problem: Problem) -> Parameters:
