@@ -53,17 +53,6 @@ from ldpflow.study.reading import (
     toml_text,
 )
 
-SHORT_NAMES = {
-    "tau": ("problem",),
-    "epsilon": ("mechanism", "algorithm", "protocol"),
-    "mu": ("mechanism",),
-    "gamma": ("algorithm",),
-    "c": ("algorithm",),
-    "beta": ("method",),
-    "B": ("method",),
-}
-"""Settings that a flag may name without their group, and the groups that may have them."""
-
 Entries = tuple[Entry, ...]
 Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Mapping[str, Any]]
 
@@ -71,10 +60,9 @@ Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Ma
 def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
     """Compute the fields of a study that change when ``values`` replace settings of ``entries``.
 
-    ``values`` has a value, or a list of values, for each name. A name is one of :data:`SHORT_NAMES`,
-    ``group.setting``, ``method``, an axis of the grid, ``replicates``, ``seed`` or ``name``. The name of a
-    group, or ``methods``, has components as its value. Numbers may be texts. None and empty lists change
-    nothing.
+    ``values`` has a value, or a list of values, for each name. A name is a setting, ``group.setting``,
+    ``method``, an axis of the grid, ``replicates``, ``seed`` or ``name``. The name of a group, or
+    ``methods``, has components as its value. Numbers may be texts. None and empty lists change nothing.
     """
     given = {name: v for name, v in plain_values(values).items() if v is not None and v != []}
     changed: dict[str, Any] = {}
@@ -103,16 +91,18 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
 
 
 def owners_of(name: str, raw: object, entries: Mapping[str, Entries]) -> Sequence[str]:
+    """Find the groups that a setting without a group belongs to. A budget may be in several."""
     having = [group for group in GROUPS if any(entry.has(name) for entry in entries[group])]
-    if short := SHORT_NAMES.get(name):
-        return [group for group in short if group in having] or short[:1]
-    if len(having) == 1:
+    if len(having) == 1 or (having and name == "epsilon"):
         return having
     if name in GROUPS:
         raise InputError(name, raw, wanted(name))
     if having:
         raise InputError(name, raw, f"one of {', '.join(f'{group}.{name}' for group in having)}")
-    known = {"method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields}
+    for group, kinds in GROUPS.items():
+        if name != "kind" and any(name in kind.model_fields for kind in kinds.values()):
+            return [group]
+    known = {"method", *Grid.model_fields, *Heading.model_fields}
     known = known.union(*(names_of(group, entries[group]) for group in GROUPS))
     raise InputError(name, raw, "a setting of this study", nearest(name, known))
 
@@ -616,7 +606,7 @@ def load_study(source: str, is_path: bool = False) -> Study:
             raise
         if stored:
             check_plugins(RunStore(os.path.dirname(source) or "."), readable=False)
-        hint = f"{error.hint} In {source}.".strip()
+        hint = f"{error.hint} In the file {source}.".strip()
         raise InputError(error.field, error.value, error.allowed, hint) from None
 
 
