@@ -136,7 +136,7 @@ def group_of(cls: type[BaseModel]) -> str:
 
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
-    """Make the error on the value of a field. ``where``: name of the field, if not ``problem.tau``."""
+    """Make the error on the value of a field. ``where``: its name in the message, as in ``problem.tau``."""
     names = map(str, choices(*field_type(cls, name)))
     hint = closest(value, names) if isinstance(value, str) else ""
     return InputError(where or f"{group_of(cls)}.{name}", value, allowed(cls, name), hint)
@@ -156,7 +156,7 @@ Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers read by a component's kernel functions: ``problem.tau``, ``problem.coefficients[j]``."""
 
 MAX_VALUES = 100_000
-"""Largest number of values on an axis. No design may have more cells."""
+"""Most values on an axis, and most cells of a design."""
 
 STORED = {kind: name for name, kind in TYPES.items()}
 """Type of the column by type of a setting. A vector is stored as JSON text."""
