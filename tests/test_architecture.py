@@ -61,7 +61,6 @@ def test_it_is_short_and_names_each_level():
 
 @pytest.mark.system
 def test_a_component_is_one_file(tmp_path):
-    """One of each kind is added to a copy of the package; a study of them runs there."""
     package = tmp_path / "ldpflow"
     shutil.copytree(ROOT / "ldpflow", package, ignore=shutil.ignore_patterns("__pycache__"))
     for kind, folder in FOLDERS.items():

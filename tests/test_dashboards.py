@@ -14,14 +14,12 @@ FILES = PAGE.with_suffix("")
 
 
 def blocks(file, start):
-    """Code of a file, without what a notebook alone understands."""
     found = re.findall(rf"^```{start}\n(.*?)^```", file.read_text(), re.MULTILINE | re.DOTALL)
     return [re.sub(r"^(:tags:.*|#\|.*|!.*)$", "", block, flags=re.MULTILINE) for block in found]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Folder in which the first cells of the page were run, and the names that they defined."""
     folder, names = tmp_path_factory.mktemp("own"), {}
     study, sweep, pandas, *_ = blocks(PAGE, r"\{code-cell\} ipython3")
     with pytest.MonkeyPatch.context() as patch:

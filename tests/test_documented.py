@@ -1,4 +1,4 @@
-"""What components declare: settings, diagnostics and columns; and what pages and help say of them."""
+"""Settings, diagnostics and columns that components declare, and what pages and help say of them."""
 
 import csv
 import doctest
@@ -50,7 +50,6 @@ def test_every_table_of_numbers_is_shown_on_one_page():
 
 @pytest.mark.parametrize("table", [Heading, Grid, Trajectory, Monitor, CollectionFacts])
 def test_every_setting_without_a_kind_says_what_it_is(table):
-    """The reference of study files prints these; settings of components are columns, and tested as such."""
     for name in table.model_fields:
         assert parameter_text(table, name), name
 

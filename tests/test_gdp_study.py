@@ -32,7 +32,6 @@ def curves(request, tmp_path_factory):
 
 
 def test_below_the_bounds(curves):
-    """A11 at the studies' own step sizes, d = 5, 10, 20."""
     checked = [r for r in curves.values() if r["theory_bound"] is not None]
     assert len(checked) == 36 * 5 * 2
     assert max((r["mean"] + 3 * r["mcse"]) / r["theory_bound"] for r in checked) <= 1

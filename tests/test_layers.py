@@ -38,7 +38,6 @@ NODES = {module: list(ast.walk(tree)) for module, tree in MODULES.items()}
 
 
 def imported(nodes):
-    """Modules that nodes import; a name that is imported may be a module too."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -64,7 +63,6 @@ def level(module):
 
 
 def test_imports_run_down_the_levels_only():
-    """Type checking and imports inside functions included."""
     upward = [
         (module, other)
         for module, nodes in NODES.items()
@@ -86,7 +84,6 @@ def test_no_packages_import_each_other():
 
 
 def test_no_modules_import_each_other():
-    """At module level."""
     graph = {
         module: {other for other in imported(executed(tree)) if other in MODULES} - {module}
         for module, tree in MODULES.items()

@@ -37,7 +37,6 @@ def run(problem, algorithm, n, seed, replicates, start=None):
 
 
 def follows(record, lane, w, mhat, m=None):
-    """Estimates, momenta and iterates of a lane are the literal ones."""
     close = {"rtol": 1e-10, "atol": 1e-10}
     np.testing.assert_allclose(record.iterates[:, :, lane], w[:-1], **close)
     np.testing.assert_allclose(record.last[:, lane], w[-1], **close)
@@ -82,8 +81,6 @@ def test_node_noise_is_addressed_and_normal():
 
 
 def problem_gradient(problem):
-    """grad f(w, (x, y)) in NumPy, from the formulas."""
-
     def gradient(w, record):
         x, y = record
         u = x @ w
@@ -191,7 +188,6 @@ def test_full_batch_descent():
     ("n", "b", "epochs", "order"), [(8, 1, 5, "reshuffle"), (5, 1, 6.4, "fixed"), (9, 2, 5, "fixed")]
 )
 def test_reduced_is_the_literal_algorithm(n, b, epochs, order):
-    """A batch is one record whose gradient is the mean (ours, not the paper's)."""
     problem, seed, replicate = lf.NonconvexLogistic(d=3, penalty=0.3), 9, 4
     algorithm = lf.DpNsgdReduced(
         epsilon=30.0, delta=1e-3, epochs=epochs, order=order, alpha=0.25, eta=0.03, cross=0.3, batch_size=b

@@ -86,7 +86,6 @@ def restored(swept):
 
 
 def test_a_study_cut_anywhere_is_refused(restored):
-    """At the end of every line, and one byte before the end."""
     lines = (restored / "study.toml").read_bytes().splitlines(keepends=True)
     cuts = [lines[:count] for count in range(len(lines))]
     others = [[*lines[:4], *lines[5:]], [*lines, b"# more\n"]]

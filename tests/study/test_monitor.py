@@ -38,7 +38,6 @@ def run(tmp_path_factory):
 
 
 def literal(store, method, first_n, last_n, target):
-    """Measures of one method by a loop over its stored rows."""
     rows = store.replicates.read(damaged="refuse")
     rows = rows.filter(pc.and_(pc.equal(rows["method"], method), pc.less_equal(rows["n"], last_n)))
     by_replicate = {}

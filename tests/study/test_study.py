@@ -37,7 +37,6 @@ def test_minus_zero_is_zero() -> None:
 
 
 def marked(name: str) -> Any:
-    """The plans of some studies take seconds."""
     return pytest.param(name, marks=pytest.mark.thorough if name.startswith("momentum") else ())
 
 
