@@ -15,9 +15,9 @@ The corrected rule (the default) makes M counts and takes the last threshold wit
 first count >= s - Gamma, Gamma = alpha sqrt(2 M log(M/beta)). The two sets of records are disjoint.
 
 The printed rule makes M + 1 counts and stops at the first count >= s. If all residuals lie below a threshold,
-the noise exceeds this limit with probability 1/2 at each further doubling. The mean square of gamma then
-depends on B and not on the data. One record is in both sets. The printed grid, Delta = B/N^200, has
-``doublings`` = ceil(200 log2 N).
+the rule goes on with probability 1/2 at each further doubling. The mean square of gamma then depends on B and
+not on the data. One record is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
+ceil(200 log2 N).
 
 DP-MBSSGD has the same steps and noise. Its threshold zeta is fixed beforehand, so that all records make
 gradients. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP. Batches are disjoint.
