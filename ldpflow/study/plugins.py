@@ -420,8 +420,7 @@ def check_methods(component: type[Settings], where: str) -> None:
     if component.group == "method" and not hasattr(component, "record"):
         missing.append("record (derive from PathIntervalMethod)")
     if missing:
-        needed = f"a class with {', '.join(missing)}"
-        raise InputError(where, component.__name__, needed, f"It lacks what a {component.group} needs.")
+        raise InputError(where, component.__name__, f"needs {', '.join(missing)}")
 
 
 def check_columns(component: type[Settings], where: str) -> None:
@@ -476,7 +475,7 @@ def check_kernel_function(component: Any) -> None:
         check_parameters(function, name)
     elif component.group in ("mechanism", "law"):  # a problem may have other kernel functions
         where = f"{source_file(component)}: {component.__name__}"
-        raise InputError(where, f"no function {name}", f"the kernel function {name} in the file of the class")
+        raise InputError(where, component.__name__, f"needs the kernel function {name} in its file")
 
 
 def components_of(module: ModuleType) -> list[type[Settings]]:
