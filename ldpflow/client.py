@@ -1,18 +1,18 @@
 """Randomisers for users' devices: a value and public parameters in, a private report out.
 
 The module imports the standard library alone, so that it can be copied, reviewed and ported. Random integers
-come from the operating system's cryptographic generator. Each function takes ``draw``, a function that
-returns a uniform integer in [0, limit), so that test vectors can name every integer (docs/own_client.md).
+come from the operating system's cryptographic generator. A caller may pass another source: ``draw`` is a
+function that returns a uniform integer in [0, limit). Test vectors use it (docs/own_client.md).
 
-**Privacy.** A report is eps-LDP if no report becomes more probable by more than the factor e^eps when the
-user's value is replaced by any other one. The adversary sees the report, the question and all public
-parameters, and knows this program. It may choose the question and the parameters and know every other user.
-It does not see the device: no function hides how long it ran or that somebody took part. The budgets of
+**Privacy.** A randomiser is eps-LDP if each report is at most e^eps times as probable under one value of the
+user as under another. The adversary sees the report, the question and all public parameters, and knows this
+program. It may choose the question and the parameters, and may know the values of all other users. It does
+not see the device: the functions do not hide how long they run, or that a user takes part. The budgets of
 several reports of one user add up.
 
-**Exactness.** No report depends on rounding. A coin compares a uniform integer with integer weights: the true
-answer has weight a = floor(2^64 e^eps), every other one b = 2^64. The ratio a/b is at most e^eps, and
-log(a/b) is smaller than eps by at most 2^-64. Noise is a whole number of grid steps, drawn exactly.
+**Exactness.** A coin compares a uniform integer with integer weights, without rounding. The true answer has
+the weight a = floor(2^64 e^eps), and each other answer b = 2^64. The ratio a/b is at most e^eps, and log(a/b)
+is smaller than eps by at most 2^-64. Noise is a whole number of grid steps, drawn exactly.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ GRID_BITS = 20
 
 @lru_cache(maxsize=64)
 def odds(epsilon: Number) -> int:
-    """Compute the weight of the true answer: 2^64 e^epsilon, rounded down.
+    """Compute the weight of the true answer, 2^64 e^epsilon rounded down.
 
-    The exponential series in units of 2^-256. Every rounding is downwards, so that the weight is never too
+    The exponential series is summed in units of 2^-256. Each term is rounded down, so the weight is never too
     large.
 
     Raises
@@ -59,9 +59,9 @@ def odds(epsilon: Number) -> int:
 
 
 def respond(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> int:
-    """Randomise one of k answers 0..k-1: the true one with probability a/(a + (k - 1) b), else another.
+    """Randomise an answer 0..k-1. The true one is kept with probability a/(a + (k - 1) b).
 
-    Privacy: epsilon-LDP, likelihood ratio a/b. Source: Warner (1965) for k = 2; Wang, Blocki, Li and Jha
+    Privacy: epsilon-LDP, with likelihood ratio a/b. Source: Warner (1965) for k = 2; Wang, Blocki, Li and Jha
     (2017), Section 4.1 (direct encoding), p = e^eps/(e^eps + k - 1), q = 1/(e^eps + k - 1).
     """
     own = odds(epsilon)
@@ -73,10 +73,11 @@ def respond(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> int:
 
 
 def unary(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> str:
-    """Randomise k bits of which the one at ``truth`` is 1; the text has the bits in order.
+    """Randomise k bits of which the bit ``truth`` is 1. The result is a text of k bits.
 
-    Privacy: epsilon-LDP. Two values differ in two bits, with ratio (1/2)/q (1 - q)/(1/2) = a/b. Source: Wang,
-    Blocki, Li and Jha (2017), Section 4.3 (optimised unary encoding), p = 1/2, q = 1/(e^eps + 1).
+    Privacy: epsilon-LDP. Two values differ in two bits, with likelihood ratio (1/2)/q (1 - q)/(1/2) = a/b.
+    Source: Wang, Blocki, Li and Jha (2017), Section 4.3 (optimised unary encoding), p = 1/2,
+    q = 1/(e^eps + 1).
     """
     total = odds(epsilon) + ONE
     return "".join(str(int(draw(2) == 1 if j == truth else draw(total) < ONE)) for j in range(k))
@@ -85,34 +86,34 @@ def unary(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> str:
 def find_bin(value: float, low: float, high: float, k: int) -> int:
     """Find the bin 0..k-1 of a value.
 
-    Inner edges low + (high - low) m/k belong to the bin below. A value outside the range is in the bin at its
-    nearer end.
+    An inner edge low + (high - low) m/k belongs to the bin below. A value outside the range is in the nearest
+    bin.
     """
     check_number(value)
     return sum(value > low + (high - low) * m / k for m in range(1, k))
 
 
 def jitter(value: float, width: float, draw: Draw = SYSTEM) -> float:
-    """Value plus uniform noise on (-width/2, width/2), for a randomiser that comes next.
+    """Add uniform noise on (-width/2, width/2) to a value, before it is randomised.
 
-    Values on a grid of this width lose their ties, and no quantile moves by more than width/2. The noise
-    protects no data. Add it once to a value and keep the sum: several reports about one value share it.
+    The noise breaks the ties of values on a grid of this width. It moves a quantile by at most width/2. It
+    protects no data. Add noise once to a value and keep the sum for all reports about this value.
     """
     check_number(value)
     return value + width * ((2 * draw(2**52) + 1) / 2**53 - 0.5)
 
 
 def to_scale(value: float, transform: str | Sequence[float]) -> float:
-    """Value on the scale of a design: ``log1p``, ``log``, ``sqrt``, or edges of a piecewise linear one.
+    """Convert a value to the scale of a design: ``log1p``, ``log``, ``sqrt``, or the edges of a linear one.
 
-    The server's thetas, low and high are on this scale. k + 1 increasing edges become 0, 1/k, ..., 1, with
-    lines between them that go on beyond both ends.
+    The server's thetas, low and high are on this scale. k + 1 increasing edges become 0, 1/k, ..., 1. The
+    scale is linear between two edges. Beyond the ends its first and last pieces continue.
 
     Raises
     ------
     ValueError
-        If the value has no logarithm. Move it to the public range first: a device that fails tells
-        something about its value.
+        If the value has no logarithm. Move values into the public range first, since a device that fails
+        reveals something about its value.
     """
     check_number(value)
     if isinstance(transform, str):
@@ -133,7 +134,7 @@ def check_number(value: float) -> None:
 
 
 def rr_sgd(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> int:
-    """Report of LDP-SGD for a quantile: randomised response of 1{value <= theta}.
+    """Report for LDP-SGD of a quantile: randomised response on the bit 1{value <= theta}.
 
     Privacy: epsilon-LDP. The adversary sees theta and one bit. Source: Warner (1965); Dette and Graw,
     Section 2, with p = e^eps/(1 + e^eps); mechanism ``randomized_response``.
@@ -143,32 +144,32 @@ def rr_sgd(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> 
 
 
 def rounds(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> int:
-    """Report of ``rounds``: randomised response of 1{value <= theta} at the user's threshold theta.
+    """Report for ``rounds``: randomised response on the bit 1{value <= theta}, theta the user's threshold.
 
-    Privacy: epsilon-LDP. The adversary sees the round, theta and one bit. theta depends on other users'
-    reports alone. Source: Warner (1965).
+    Privacy: epsilon-LDP. The adversary sees the round, theta and one bit. Only the reports of other users
+    determine theta. Source: Warner (1965).
     """
     return rr_sgd(value, theta, epsilon, draw)
 
 
 def cells(value: float, thetas: Sequence[float], epsilon: Number, draw: Draw = SYSTEM) -> int:
-    """Report of several quantiles: the cell between the sorted thetas that holds the value, randomised.
+    """Report for several quantiles: the cell between sorted thetas that holds the value, randomised.
 
     The cell is the number of thetas below the value. Privacy: epsilon-LDP for the whole report. The adversary
-    sees the thetas and one of len(thetas) + 1 cells. Source: as of ``respond``; mechanism ``cells``.
+    sees the thetas and one of len(thetas) + 1 cells. Source: see ``respond``; mechanism ``cells``.
     """
     check_number(value)
     return respond(sum(value > theta for theta in thetas), len(thetas) + 1, epsilon, draw)
 
 
-# Histograms from one question. The public coin does not depend on the value: the server may draw it.
+# Histograms from one question. The question is a public coin, which the server may draw.
 
 
 def thresholds(
     value: float, epsilon: Number, low: float, high: float, k: int,
     question: int | None = None, draw: Draw = SYSTEM,
 ) -> tuple[int, int]:  # fmt: skip
-    """Question and report of ``thresholds``: randomised response of 1{value <= edge m}, m uniform in 1..k-1.
+    """Question and report for ``thresholds``: randomised response on 1{value <= edge m}, m uniform in 1..k-1.
 
     Privacy: epsilon-LDP. The adversary sees m and one bit. Source: Warner (1965).
     """
@@ -177,17 +178,17 @@ def thresholds(
 
 
 def grr(value: float, epsilon: Number, low: float, high: float, k: int, draw: Draw = SYSTEM) -> int:
-    """Report of ``grr``: the bin of the value, randomised.
+    """Report for ``grr``: the bin of the value, randomised.
 
-    Privacy: epsilon-LDP. The adversary sees one of k bins. Source: as of ``respond``.
+    Privacy: epsilon-LDP. The adversary sees one of k bins. Source: see ``respond``.
     """
     return respond(find_bin(value, low, high, k), k, epsilon, draw)
 
 
 def oue(value: float, epsilon: Number, low: float, high: float, k: int, draw: Draw = SYSTEM) -> str:
-    """Report of ``oue``: k randomised bits of which the bin's is 1.
+    """Report for ``oue``: k bits, of which the bit of the value's bin is 1, randomised.
 
-    Privacy: epsilon-LDP for all bits together. The adversary sees k bits. Source: as of ``unary``.
+    Privacy: epsilon-LDP for all bits together. The adversary sees k bits. Source: see ``unary``.
     """
     return unary(find_bin(value, low, high, k), k, epsilon, draw)
 
@@ -196,9 +197,9 @@ def hrr(
     value: float, epsilon: Number, low: float, high: float, k: int,
     question: int | None = None, draw: Draw = SYSTEM,
 ) -> tuple[int, int]:  # fmt: skip
-    """Question and report of ``hrr``: randomised response of 1{H[r, bin] = 1}, row r uniform in 1..k-1.
+    """Question and report for ``hrr``: randomised response on 1{H[r, bin] = 1}, row r uniform in 1..k-1.
 
-    H is the k x k Hadamard matrix in Sylvester's order, k a power of two: H[r, j] = (-1)^(ones of r AND j).
+    H is the k x k Hadamard matrix, k a power of two: H[r, j] = (-1)^b, b the number of ones in r AND j.
     Privacy: epsilon-LDP. The adversary sees r and one bit. Source: Acharya, Sun and Zhang (2019).
     """
     row = 1 + draw(k - 1) if question is None else question
@@ -213,12 +214,12 @@ def haar(
     value: float, epsilon: Number, low: float, high: float, k: int,
     question: int | None = None, draw: Draw = SYSTEM,
 ) -> tuple[int, int]:  # fmt: skip
-    """Question and report of ``haar``: a level l and a row r of the 2^l x 2^l Hadamard matrix H.
+    """Question and report for ``haar``: randomised response on 1{s H[r, node] = 1}.
 
-    The question is 2^l + r, l uniform in 0..log2(k)-1, r uniform in 0..2^l-1. The report is randomised
-    response of 1{s H[r, node] = 1}: node of 2^l holds the bin, s = 1 in its left half and -1 in its right
-    one. Privacy: epsilon-LDP. The adversary sees l, r and one bit. Source: Cormode, Kulkarni and Srivastava
-    (2019).
+    The question is 2^l + r with a level l, uniform in 0..log2(k)-1, and a row r, uniform in 0..2^l-1. H is
+    the 2^l x 2^l Hadamard matrix. ``node`` is the one of 2^l equal parts of the bins that holds the value's
+    bin, and s is 1 in the left half of this part and -1 in the right half. Privacy: epsilon-LDP. The
+    adversary sees l, r and one bit. Source: Cormode, Kulkarni and Srivastava (2019).
     """
     if question is None:
         nodes = 2 ** draw(k.bit_length() - 1)
@@ -234,10 +235,10 @@ def tree(
     value: float, epsilon: Number, low: float, high: float, k: int,
     question: int | None = None, draw: Draw = SYSTEM,
 ) -> tuple[int, str]:  # fmt: skip
-    """Question and report of ``tree``: a level of a 4-ary tree, and unary encoding of the node at this level.
+    """Question and report for ``tree``: a level of a 4-ary tree, and 4^level bits for the value's node there.
 
-    The level is uniform in 1..log4(k). Privacy: epsilon-LDP. The adversary sees the level l and 4^l bits.
-    Source: Cormode, Kulkarni and Srivastava (2019); ``unary`` for the bits.
+    The level is uniform in 1..log4(k), and ``unary`` randomises the bits. Privacy: epsilon-LDP. The adversary
+    sees the level and the bits. Source: Cormode, Kulkarni and Srivastava (2019).
     """
     level = 1 + draw((k.bit_length() - 1) // 2) if question is None else question
     node = find_bin(value, low, high, k) // (k // 4**level)
@@ -250,11 +251,10 @@ def tree(
 def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:
     """Report of a gradient that is clipped to the L1 norm ``clip``, with discrete Laplace noise.
 
-    The noise has scale 2 clip/epsilon. Privacy: epsilon-LDP exactly, for every gradient: two gradients on the
-    grid differ by at most 2 clip in L1. The adversary sees the noisy vector. Rounding moves a coordinate
-    by at most clip/2^21, or by less than (d + 3)/2 grid steps of clip/2^20 if the gradient is clipped (d
-    coordinates). Source: Dwork et al. (2006); Canonne, Kamath and Steinke (2020), algorithm 2, for the noise;
-    mechanism ``laplace`` with sensitivity 2 clip.
+    The gradient is rounded to a grid. Two clipped gradients differ by at most 2 clip in L1, and the noise has
+    the scale 2 clip/epsilon. Privacy: epsilon-LDP. The adversary sees the noisy vector. Source: Dwork et al.
+    (2006); Canonne, Kamath and Steinke (2020), algorithm 2, for the noise; mechanism ``laplace`` with
+    sensitivity 2 clip.
     """
     steps, bound = to_grid(gradient, clip), 2**GRID_BITS
     size = sum(map(abs, steps))
@@ -267,10 +267,10 @@ def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw 
 def gaussian(gradient: Sequence[float], mu: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:
     """Report of a gradient that is clipped to the L2 norm ``clip``, with discrete Gaussian noise.
 
-    The noise has standard deviation 2 clip/mu. Privacy: (mu^2/2)-zCDP exactly, for every gradient. mu-GDP
-    except on an event of probability d mu^2 2^-47: the total variation distance from rounded Gaussian noise
-    (d coordinates, mu <= 1000). The adversary sees the noisy vector. Source: Dong, Roth and Su (2022);
-    Canonne, Kamath and Steinke (2020), algorithm 3, for the noise; mechanism ``clipped_gaussian``.
+    The noise has the standard deviation 2 clip/mu. Privacy: (mu^2/2)-zCDP. It is mu-GDP except on an event of
+    probability d mu^2 2^-47 for d coordinates and mu <= 1000. This probability bounds the total variation
+    distance from rounded Gaussian noise. The adversary sees the noisy vector. Source: Dong, Roth and Su
+    (2022); Canonne, Kamath and Steinke (2020), algorithm 3, for the noise; mechanism ``clipped_gaussian``.
     """
     steps, bound = to_grid(gradient, clip), 2**GRID_BITS
     square = sum(q * q for q in steps)
@@ -281,19 +281,19 @@ def gaussian(gradient: Sequence[float], mu: Number, clip: float, draw: Draw = SY
 
 
 def to_grid(gradient: Sequence[float], clip: float) -> list[int]:
-    """Round to whole steps of clip/2^20; a gradient that is not finite becomes 0."""
+    """Round a gradient to whole steps of clip/2^20. A gradient that is not finite becomes 0."""
     if not all(map(math.isfinite, gradient)):
         return [0] * len(gradient)
     return [math.floor(Fraction(g) * 2**GRID_BITS / Fraction(clip) + Fraction(1, 2)) for g in gradient]
 
 
 def shrink(steps: list[int], bound: int, size: int) -> list[int]:
-    """Multiply by bound/size and round towards 0, so that no norm exceeds the bound."""
+    """Multiply by bound/size and round towards 0, so that the norm stays within the bound."""
     return [abs(q) * bound // size * (1 if q > 0 else -1) for q in steps]
 
 
 def flip(numerator: int, denominator: int, draw: Draw) -> bool:
-    """A coin with probability exp(-numerator/denominator) (Canonne, Kamath and Steinke, algorithm 1)."""
+    """Toss a coin with probability exp(-numerator/denominator) (Canonne, Kamath and Steinke, algorithm 1)."""
     while numerator > denominator:
         if not flip(1, 1, draw):
             return False
@@ -305,7 +305,7 @@ def flip(numerator: int, denominator: int, draw: Draw) -> bool:
 
 
 def discrete_laplace(t: int, s: int, draw: Draw = SYSTEM) -> int:
-    """A whole number x with probability proportional to exp(-|x| s/t) (algorithm 2)."""
+    """Draw a whole number x with probability proportional to exp(-|x| s/t) (algorithm 2)."""
     while True:
         u = draw(t)
         if not flip(u, t, draw):
@@ -319,7 +319,7 @@ def discrete_laplace(t: int, s: int, draw: Draw = SYSTEM) -> int:
 
 
 def discrete_gaussian(n: int, d: int, draw: Draw = SYSTEM) -> int:
-    """A whole number x with probability proportional to exp(-x^2/(2 n/d)) (algorithm 3)."""
+    """Draw a whole number x with probability proportional to exp(-x^2/(2 n/d)) (algorithm 3)."""
     t = math.isqrt(n // d) + 1
     while True:
         x = discrete_laplace(t, 1, draw)
@@ -331,4 +331,4 @@ REPORTS: dict[str, Callable[..., object]] = {
     function.__name__: function
     for function in (rr_sgd, rounds, cells, thresholds, grr, oue, hrr, haar, tree, laplace, gaussian)
 }
-"""Functions whose result leaves the device."""
+"""Functions that make a report."""

@@ -1,8 +1,8 @@
 """Columns declared by components: name, type, unit, meaning, summaries and print format.
 
 A component declares its settings and its diagnostics once, in its class. The Parquet schema, the summary,
-the live table, the report and docs/tables.md read the declaration. A declaration travels with its column,
-as metadata of the Arrow field, so that a run can be read without the code of the component.
+the live table, the report and docs/tables.md read the declaration. The metadata of the Arrow field holds the
+declaration too. A run can therefore be read without the code of the component.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TYPES: dict[str, type] = {"int32": int, "int64": int, "double": float, "string":
 """Types of columns, by Arrow's names."""
 
 CAUTIOUS = 0.05
-"""Share of replicates above which a warning is given."""
+"""Share of replicates above which a summary warns."""
 
 WIDE = 24
-"""Settings with longer texts are tried last to distinguish rows."""
+"""Most characters of a text that is short enough to distinguish rows well."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -34,25 +34,26 @@ NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 class Summary:
     """Summary of a diagnostic over the finished rows of a cell: a column of the summary.
 
-    Default: the median. With ``mean``: the mean. With ``below``: the share of values below it. With
-    ``beyond``: the share of absolute values above it. Rows without a value are left out.
+    The default is the median. Rows without a value are left out.
 
     Parameters
     ----------
     name : str
-        Of the column.
+        Name of the column.
     meaning : str
-        One line, as documentation prints it.
-    below, beyond : float, optional
-        Threshold of a share.
+        Meaning of the column in one line, for the documentation.
+    below : float, optional
+        Threshold. The summary is the share of values below the threshold.
+    beyond : float, optional
+        Threshold. The summary is the share of absolute values above the threshold.
     mean : bool
-        Whether it is the mean.
+        Whether the summary is the mean.
     error : bool
         Whether the column is the Monte Carlo standard error of the mean or share.
     caution : str
-        Warning if a share exceeds 5%. Default: none.
+        Warning that is given if the share exceeds 5%. Empty for no warning.
     shown : bool
-        Whether the terminal's table has the column. Every file has it.
+        Whether the table in the terminal has the column. Files have all columns.
     unit : str
         Unit of a median.
     reference : str
@@ -76,7 +77,6 @@ class Summary:
 
     @property
     def is_share(self) -> bool:
-        """Whether the summary is a share of rows."""
         return self.below is not None or self.beyond is not None
 
 
@@ -91,22 +91,22 @@ class Column:
     type : str
         One of TYPES.
     unit : str
-        ``-`` for none, ``1`` for a pure number.
+        Unit of the values: ``-`` for no unit, ``1`` for a pure number.
     meaning : str
-        One line, as documentation prints it.
+        Meaning of the column in one line, for the documentation.
     symbol : str
-        Symbol in tables and figures, as in ``β``. Default: the name.
+        Symbol in tables and figures, as in ``β``. If empty, the name is printed.
     title : str
         Text in brackets on an axis, as in ``block exponent``.
     logarithmic : bool
-        Whether its axis is logarithmic.
+        Whether the axis of a figure is logarithmic.
     identifies : bool
-        Whether the value is part of the identity of a cell, like a setting.
+        Whether rows with different values belong to different cells, as for a setting.
     summaries : tuple of Summary
-        Columns of the summary that are computed from it.
+        Columns of the summary that are computed from this column.
     running : bool
-        For trajectories: whether a path keeps the sum over its steps. A row shows the mean per step
-        since the previous checkpoint.
+        Whether a path keeps the sum of the values over its steps. A row of a trajectory then has the mean
+        per step since the previous checkpoint.
 
     Raises
     ------
@@ -139,17 +139,15 @@ class Column:
 
     @property
     def axis(self) -> str:
-        """Title of an axis."""
         return f"{self.label} ({self.title})" if self.title else self.label
 
-    @lru_cache(maxsize=1024)  # noqa: B019 - columns are few, and every batch asks
+    @lru_cache(maxsize=1024)  # noqa: B019 - columns are few, and every batch calls it
     def to_json(self) -> str:
-        """Declaration as JSON text without default values."""
+        """Write the declaration as JSON text, without default values."""
         return json.dumps(non_defaults(self) | {"summaries": [non_defaults(s) for s in self.summaries]})
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Column:
-        """Read a declaration from the JSON text of :meth:`to_json`."""
         written: dict[str, Any] = parse_json(text)
         summaries = tuple(Summary(**summary) for summary in written.pop("summaries", ()))
         return cls(**written, summaries=summaries)
@@ -161,7 +159,7 @@ def non_defaults(declaration: Column | Summary) -> dict[str, Any]:
 
 
 def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
-    """Index columns by name. The first of several equal names wins; types and ``identifies`` must agree."""
+    """Index columns by name. Refuse two columns of one name that differ in type or ``identifies``."""
     found: dict[str, Column] = {}
     for column in columns:
         known = found.setdefault(column.name, column)
@@ -183,7 +181,7 @@ def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
 
 
 def short(value: object) -> str:
-    """Short text of a setting: 1e6, 0.75, BB, or - for none."""
+    """Short text of a setting: ``1e6``, ``0.75`` or ``BB``, and ``-`` for None and NaN."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
@@ -215,14 +213,16 @@ def no_formula(value: object) -> object:
 
 
 def round_text(value: float | None, digits: int) -> str:
-    """Text of a measure, rounded to significant digits."""
     if value is None or math.isnan(value):
         return "-"
     return short(float(f"{value:.{digits}g}"))
 
 
 def with_error(value: float | None, error: float | None) -> str:
-    """Text of a measure and its Monte Carlo standard error, both to the error's second digit."""
+    """Text of a measure and its Monte Carlo standard error, as in ``0.874 ± 0.015``.
+
+    Both are rounded to the second significant digit of the error, if it is between 1e-8 and 100.
+    """
     if value is None or math.isnan(value):
         return "-"
     if error is None or not 0 < error < math.inf or not math.isfinite(value):
@@ -237,10 +237,12 @@ def with_error(value: float | None, error: float | None) -> str:
 def distinguishing_columns(
     names: Sequence[str], rows: Sequence[Mapping[str, Any]], implied: bool = False
 ) -> list[str]:
-    """Columns that distinguish the rows, chosen in order: each splits rows that those before it do not.
+    """Choose columns that distinguish the rows.
 
-    Settings with one value that some rows lack (B, in a table of BB and BM) and long texts (coefficients)
-    are tried last. ``implied``: include other varying columns, except those tried last.
+    A column is chosen if it tells rows apart that the columns chosen before have in common. Two kinds of
+    columns are tried last: those with long texts, such as coefficients, and those with a single value that
+    some rows lack, such as B in a table of BB and BM. ``implied``: also choose every column of another kind
+    that varies.
     """
     columns = {name: [row.get(name) for row in rows] for name in names}
     texts = {name: list(map(repr, values)) for name, values in columns.items()}

@@ -23,6 +23,7 @@ def redact(text: str) -> str:
 
 
 FIGURES_ADDRESSES = 66 * 2**30
+"""Bytes of address space that the program needs that draws figures."""
 
 
 def plain_text(text: str) -> str:
@@ -33,7 +34,7 @@ def plain_text(text: str) -> str:
 
 
 def plain_line(text: str) -> str:
-    """Escape control characters and line breaks: a name cannot imitate a line of output."""
+    """Escape control characters and line breaks, so that a name cannot imitate a line of output."""
     return plain_text(text).replace("\n", "\\n")
 
 
@@ -41,7 +42,7 @@ class LdpflowError(Exception):
     """Base of all errors that ldpflow raises on purpose."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Errors are pickled between processes. The default would pass the message alone to __init__.
+        # Processes pickle errors. The default would call __init__ with the message alone.
         return rebuild_error, (type(self), self.args), self.__dict__
 
 
@@ -52,14 +53,14 @@ def rebuild_error(kind: type[LdpflowError], message: tuple[str, ...]) -> Ldpflow
 
 
 class Caution(UserWarning):
-    """Warning before a study runs that its intervals will mislead.
+    """Warning, before a study runs, that its intervals will mislead.
 
-    ``warnings.filterwarnings("ignore", category=ldpflow.Caution)`` silences it.
+    ``warnings.filterwarnings("ignore", category=ldpflow.Caution)`` hides these warnings.
     """
 
 
 def warn(text: str, kind: type[Warning] = UserWarning) -> None:
-    """Warn at the line outside ldpflow from which it was called."""
+    """Issue a warning for the line of the user's code that called ldpflow."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "ldpflow":
         level, frame = level + 1, frame.f_back
@@ -67,18 +68,18 @@ def warn(text: str, kind: type[Warning] = UserWarning) -> None:
 
 
 class InputError(LdpflowError):
-    """Invalid value. The command line ends with exit code 2.
+    """Invalid input. The command line prints the message and ends with exit code 2.
 
     Parameters
     ----------
     field : str
-        Setting, column or argument, as in ``algorithm.gamma`` or ``out``. The command line prints arguments
-        as flags, including names in backquotes in ``allowed`` and ``hint``.
+        Setting, column or argument, as in ``algorithm.gamma`` or ``out``. The command line prints an
+        argument as a flag. It does so with names in backquotes in ``allowed`` and ``hint`` too.
     value : object
-        Value given, or None if it is missing.
+        The invalid value, or None if a value is missing.
     allowed : str
-        Allowed values, as in ``a number in (1/2, 1)``. If it begins with "needs" or "cannot", the message is
-        the field and these words, as in ``range needs compare``.
+        Allowed values, as in ``a number in (1/2, 1)``. A text that begins with "needs" or "cannot" follows
+        the field without the value, as in ``range needs compare``.
     hint : str, optional
         Further sentence: the nearest valid name, or what to do.
     """
@@ -112,30 +113,30 @@ class MissingExtra(InputError):
         self.extra = extra
         self.packages = tuple(packages)
         super().__init__("installation", ", ".join(packages), f"the packages of the extra '{extra}'")
-        verb, pronoun = ("is", "it") if len(self.packages) == 1 else ("are", "them")
+        verb = "is" if len(self.packages) == 1 else "are"
         self.args = (
-            f"{', '.join(self.packages)} {verb} not installed, and this needs {pronoun}. "
-            f"pip install 'ldpflow[{extra}]' installs what is missing; in a clone, pip install '.[{extra}]'.",
+            f"{', '.join(self.packages)} {verb} not installed. pip install 'ldpflow[{extra}]' installs the "
+            f"missing packages; in a clone, pip install '.[{extra}]'.",
         )
 
 
 def require_extra(extra: str, *modules: str) -> None:
-    """Check that the modules of an extra are installed, and that V8, which draws figures, can start.
+    """Check that the modules of an extra are installed, and that ``vl_convert`` has enough address space.
 
-    V8 reserves 64 GiB of addresses, not of memory. Under a limit (``ulimit -v``) it ends the process.
+    With less space than it reserves, it would end the process.
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise MissingExtra(extra, missing)
     if "vl_convert" in modules and address_limit() < FIGURES_ADDRESSES:
         raise LdpflowError(
-            f"figures cannot be drawn with a limit of {address_limit() / 2**30:,.1f} GiB of addresses "
-            "(ulimit -v): the program that draws them reserves 66 GiB, without using them; unset the limit"
+            f"figures cannot be drawn with a limit of {address_limit() / 2**30:,.1f} GiB of address space "
+            "(ulimit -v). Drawing reserves 66 GiB of it. Remove the limit"
         )
 
 
 def address_limit() -> float:
-    """Limit of this process's address space (``ulimit -v``) in bytes, or infinity."""
+    """Limit of this process's address space (``ulimit -v``) in bytes, infinite without a limit."""
     import resource
 
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
@@ -164,7 +165,8 @@ class EngineLost(LdpflowError):
 class SweepFailed(LdpflowError):
     """Failure of some batches of a sweep. Finished rows are kept in the run.
 
-    ``result.failed_batches`` has every cause, with the command that computes the batch again.
+    ``result.failed_batches`` has a text for every failed batch: the cause, and the command that computes the
+    batch again.
     """
 
     def __init__(self, result: Any) -> None:
@@ -180,7 +182,7 @@ class SweepFailed(LdpflowError):
 
 
 def distinct_failures(failed: Sequence[str]) -> list[str]:
-    """The first failed batch of every reason, and how many others have the same reason."""
+    """First failed batch of each reason, with the number of further batches that failed for this reason."""
     groups: dict[str, list[str]] = {}
     for text in failed:
         groups.setdefault(text.partition(": ")[2].partition("\n")[0], []).append(text)

@@ -31,7 +31,7 @@ BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 
 def read_seconds(text: str) -> float:
-    """Read a duration in seconds, such as ``90``, ``90s``, ``1h30m`` or ``1.5h``."""
+    """Read a duration such as ``90``, ``90s``, ``1h30m`` or ``1.5h``, in seconds."""
     pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text) if text.isascii() else []
     if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
         pieces = [(text, "s")]
@@ -44,7 +44,7 @@ def read_seconds(text: str) -> float:
 
 
 def read_bytes(text: str) -> int:
-    """Read a size in bytes, such as ``500M``, ``8G`` or ``1.5GiB``. Units are powers of 1024."""
+    """Read a size such as ``500M``, ``8G`` or ``1.5GiB``, in bytes. Units are powers of 1024."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text, re.IGNORECASE | re.ASCII)
     size = float(match[1]) * BYTES[match[2].lower()] if match else 0.0
     if not 1 <= size < 2**60:
@@ -53,7 +53,7 @@ def read_bytes(text: str) -> int:
 
 
 Rule = tuple[str, Callable[[Any], bool]]
-"""Allowed values in words, and as a function."""
+"""Allowed values in words, and a function that tells whether a value is allowed."""
 
 WHOLE: Rule = "a whole number above 0", lambda x: isinstance(x, int) and x >= 1
 POSITIVE: Rule = "a number > 0", lambda x: 0 < x < math.inf
@@ -64,7 +64,7 @@ INSIDE: Rule = "a number in (0, 1)", lambda x: 0 < x < 1
 FLAG: Rule = "True or False", lambda x: True
 
 KINDS: dict[str, type[Any]] = {"str": str, "int": int, "float": float, "bool": bool}
-"""Types of sweep options by the first word of the annotation."""
+"""Type of a sweep option by the first word of its annotation."""
 
 
 def option(
@@ -74,18 +74,18 @@ def option(
     read: Callable[[str], Any] | None = None,
     shown: str | None = None,
 ) -> Any:
-    """Declare an option. ``read``: parser of a text. ``shown``: text for a default of None."""
+    """Declare an option. ``read`` parses a text. ``shown`` is the default that the help names for None."""
     return field(default=default, metadata={"help": help, "rule": rule, "read": read, "shown": shown})
 
 
 @dataclass(frozen=True)
 class SweepOptions:
-    """Options of a sweep with defaults, allowed values and help. None: not given.
+    """Options of a sweep with defaults, allowed values and help. None means that an option is not given.
 
     Raises
     ------
     InputError
-        Names the field.
+        If a value is not allowed, or an option needs another one.
     """
 
     engine: str = option(
@@ -98,10 +98,10 @@ class SweepOptions:
         ("auto or HOST:6379", lambda x: True),
     )
     num_cpus: int | None = option(
-        "Threads, or cores for a local Ray; with `address`, cores to ask for.", WHOLE, shown="all"
+        "Threads, or cores of a local Ray. With `address`: cores of the cluster.", WHOLE, shown="all"
     )
     nice: int | None = option(
-        "Niceness of a local Ray's workers; 0 shares a busy machine equally.",
+        "Niceness of a local Ray's workers. 0 gives them the priority of other programs.",
         ("a whole number from 0 to 19", lambda x: 0 <= x <= 19),
         shown="15",
     )
@@ -114,20 +114,20 @@ class SweepOptions:
     target_length: float | None = option(
         "Add replicates until every mean length has at most this relative MCSE.", SHARE
     )
-    min_replicates: int | None = option("With a target: the fewest replicates.", WHOLE, shown="256")
-    max_replicates: int | None = option("With a target: the most replicates.", WHOLE, shown="100000")
+    min_replicates: int | None = option("Fewest replicates of a sweep with a target.", WHOLE, shown="256")
+    max_replicates: int | None = option("Most replicates of a sweep with a target.", WHOLE, shown="100000")
     max_time: float | None = option(
         "Stop after this time: 90s, 45m, 2h, 1h30m.",
         ("seconds above 0, or a time such as 45m or 1h30m", lambda x: x > 0),
         read=read_seconds,
     )
     max_memory: float | None = option(
-        "Stop above this memory, Ray included: 8G.",
+        "Stop if the processes of the sweep, with those of Ray, take more memory: 8G.",
         ("bytes above 0, or a size such as 8G", lambda x: x > 0),
         read=read_bytes,
     )
     max_in_flight: int | None = option(
-        "Most batches under way at a time, on Ray.", WHOLE, shown="twice the cores"
+        "Most batches that run or wait on Ray at a time.", WHOLE, shown="twice the cores"
     )
     retries: int = option(
         "How often to repeat a batch whose worker died.",
@@ -154,17 +154,16 @@ class SweepOptions:
 
     @property
     def again(self) -> str:
-        """Advice on how to continue the sweep. With ``fresh`` it would start over."""
+        """Advice on how to continue the sweep. A sweep with ``fresh`` would start over."""
         return AGAIN.replace("again", "without `fresh`") if self.fresh else AGAIN
 
 
 def kind_of(declared: Field[Any]) -> type[Any]:
-    """Type of a sweep option."""
     return KINDS[str(declared.type).partition(" ")[0]]
 
 
 def option_value(declared: Field[Any], given: object) -> Any:
-    """Check an option. Convert NumPy's types, texts and whole floats."""
+    """Convert an option from a text, from NumPy's types or from a whole float, and check it."""
     kind, read, (allowed, suits) = kind_of(declared), declared.metadata["read"], declared.metadata["rule"]
     value: Any = python_values(given)
     if read is not None and isinstance(value, str):
@@ -182,7 +181,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Function]:
-    """Replace ``**options`` in the signature, and {options} in the docstring, by the declared options."""
+    """Decorate a function: the fields of ``kind`` replace ``**options`` in its signature.
+
+    They also replace ``{options}`` in its docstring. Fields in ``left_out`` are skipped.
+    """
 
     def declare(function: Function) -> Function:
         own = signature(function)
@@ -206,7 +208,7 @@ def with_options(kind: type[Any], *left_out: str) -> Callable[[Function], Functi
 
 
 def make_options(function: Callable[..., Any], kind: type[Any], given: Mapping[str, Any], **own: Any) -> Any:
-    """Make options from ``given`` and the function's ``own``; refuse names that are not its parameters."""
+    """Make options of ``kind``. Refuse names in ``given`` that no parameter of ``function`` has."""
     from ldpflow.settings import closest
 
     names = [*signature(function).parameters]
@@ -222,21 +224,24 @@ USERS: Rule = f"an integer in [1, {MOST_USERS:g}]", lambda x: 1 <= x <= MOST_USE
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options of :func:`ldpflow.plan`, whose help describes them."""
+    """Options of :func:`ldpflow.plan`. A help that ends with * marks an option that may be a list.
+
+    Such an option replaces the study's values.
+    """
 
     pilot: Any = option(  # noqa: RUF009
         "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
     )
-    column: str | None = option("Column of the pilot; optional if no other has numbers or mostly numbers.")
-    count_column: str | None = option("Column with the number of records of each value; without it one each.")
-    missing: str | None = option("drop: leave out records without a value; otherwise they are an error.")
+    column: str | None = option("Column of the pilot's values. Optional if only one column has numbers.")
+    count_column: str | None = option("Column with the number of records of each value. Default: one record.")
+    missing: str | None = option("drop: leave out records without a value, which are an error otherwise.")
     missing_value: float | Sequence[float] | None = option(
-        "Number or numbers that mean no value, such as -1 or 9999: their records are left out.",
+        "Number that stands for no value, such as -1 or 9999, or several. Their records are left out.",
         ("a number", lambda x: True),
     )
     jitter: float | None = option("Width of the noise that users add to their value.", POSITIVE)
     transform: str | None = option(
-        "log1p, log or sqrt: scale of steps, starts and bins; other numbers are in the unit of the values."
+        "log1p, log or sqrt: scale of steps, starts and bins. Other numbers are in the unit of the values."
     )
     edges: Sequence[float] | None = option(
         "Increasing knots of a piecewise linear scale, instead of `transform`.", FINITE
@@ -247,12 +252,16 @@ class PlanOptions:
     n: float | Sequence[float] | None = option("Users. *", USERS)
     level: float | Sequence[float] | None = option("Nominal coverage. *", INSIDE)
     half_width: float | Sequence[float] | None = option(
-        "Wanted half width: find n for each epsilon and epsilon for each n. "
+        "Wanted half width. The plan has the n for each epsilon and the epsilon for each n that reach it. "
         "With `compare`: one for all `tau`, or one for each.",
         LENGTH,
     )
-    response_rate: float | None = option("Share of invited users who answer; adds how many to invite.", SHARE)
-    difference: float | None = option("Difference of two groups to detect; adds the users per group.", LENGTH)
+    response_rate: float | None = option(
+        "Share of invited users who answer. The plan then has the number of users to invite.", SHARE
+    )
+    difference: float | None = option(
+        "Difference between two groups to detect. The plan then has the users of each group.", LENGTH
+    )
     power: float = option("Probability of detecting the difference.", INSIDE, 0.8)
     seed: int = option("Seed of the resampled pilots.", default=0)
     compare: bool = option(
@@ -260,16 +269,16 @@ class PlanOptions:
         default=False,
     )
     range: tuple[float, float] | None = option(
-        "Public range of the values; that of the study's protocols by default.", FINITE
+        "Public range of the values. Default: the range of the study's protocols.", FINITE
     )
     liars: float | None = option(
-        "Share of users who send the worst report; default with a pilot: .01.",
+        "Share of users who send the worst report. Default with a pilot: .01.",
         ("a number in [0, 1)", lambda x: 0 <= x < 1),
     )
     answer_below: float | None = option("Response rate of users with values up to the quantile.", SHARE)
     answer_above: float | None = option("Response rate of users with values above it.", SHARE)
     answers: int | None = option(
-        "Answers per user; the budget is split between them.",
+        "Answers of each user, who splits the budget between them.",
         ("an integer in [1, 64]", lambda x: isinstance(x, int) and 1 <= x <= 64),
     )
     replicates: int | None = option("Replicates of every simulation of a comparison.", WHOLE)

@@ -29,7 +29,7 @@ from ldpflow.errors import InputError
 
 @dataclass(frozen=True)
 class OneOf:
-    """Text setting with names that plug-ins may extend, checked on reading."""
+    """Text setting that has one of several names. Plug-ins may add names."""
 
     names: Callable[[], Iterable[str]]
 
@@ -45,20 +45,20 @@ class OneOf:
 def check_type(
     field: str, value: object, kinds: type | tuple[type, ...], allowed: str, hint: str = ""
 ) -> None:
-    """Refuse a value of another type. A truth value is no number."""
+    """Refuse a value of another type. True and False count as no numbers."""
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise InputError(field, value, allowed, hint)
 
 
-def closest(name: object, names: Iterable[str], similarity: float = 0.6) -> str:
-    """Hint with the closest name, empty if none is close."""
+def closest(name: object, names: Iterable[str]) -> str:
+    """Write a hint with the closest name, or an empty text if no name is close."""
     folded = {known.casefold(): known for known in sorted(names)}
-    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1, cutoff=similarity)
+    close = difflib.get_close_matches(str(name)[:100].casefold(), folded, n=1)
     return f"Did you mean '{folded[close[0]]}'?" if close else ""
 
 
 def nearest(name: object, names: Iterable[str]) -> str:
-    """Hint with the closest name, or with all names if none is close."""
+    """Write a hint with the closest name, or with all names if no name is close."""
     known = sorted(names)
     return closest(name, known) or (f"There is: {', '.join(known)}." if known else "There is none.")
 
@@ -67,9 +67,9 @@ BOUNDS = ("gt", "ge", "lt", "le", "min_length", "max_length")
 
 
 def bare_type(annotation: Any, metadata: Iterable[object] = ()) -> tuple[Any, dict[str, Any]]:
-    """Type of an annotation, without Annotated and without the None of an optional, and its metadata by name.
+    """Split an annotation into a type (float of ``float | None``) and metadata.
 
-    The names are those of BOUNDS, ``one_of`` for a OneOf, and ``setting`` for a Setting.
+    The metadata has the names in BOUNDS, ``one_of`` (a OneOf) and ``setting`` (a Setting).
     """
     found: dict[str, Any] = {}
     items = [*metadata]
@@ -99,14 +99,13 @@ SIGNS = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
 
 
 def choices(kind: Any, bounds: dict[str, Any]) -> tuple[Any, ...]:
-    """Values of a setting that has one of a few, else none."""
+    """Values of a setting that has one of a few values. Empty for other settings."""
     if "one_of" in bounds:
         return tuple(bounds["one_of"].names())
     return get_args(kind) if get_origin(kind) is Literal else ()
 
 
 def type_text(kind: Any, bounds: dict[str, Any]) -> str:
-    """Allowed values of a type with bounds, as text."""
     if names := choices(kind, bounds):
         return "one of " + ", ".join(map(repr, names))
     if get_origin(kind) is tuple:
@@ -137,14 +136,14 @@ def group_of(cls: type[BaseModel]) -> str:
 
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
-    """Error on the value of a field. ``where``: its name, if not that of a study."""
+    """Make the error on the value of a field. ``where``: its name in the message, as in ``problem.tau``."""
     names = map(str, choices(*field_type(cls, name)))
     hint = closest(value, names) if isinstance(value, str) else ""
     return InputError(where or f"{group_of(cls)}.{name}", value, allowed(cls, name), hint)
 
 
 def unknown_names(cls: type[BaseModel], values: Mapping[str, object]) -> list[str]:
-    """Values that only a plug-in can define, as in ``law triangular``."""
+    """Find values that ldpflow does not know but a plug-in may define, as in ``law triangular``."""
     found = []
     for name in cls.model_fields:
         one_of = field_type(cls, name)[1].get("one_of")
@@ -157,10 +156,10 @@ Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers read by a component's kernel functions: ``problem.tau``, ``problem.coefficients[j]``."""
 
 MAX_VALUES = 100_000
-"""Largest number of values on an axis. No design may have more cells."""
+"""Most values on an axis, and most cells of a design."""
 
 STORED = {kind: name for name, kind in TYPES.items()}
-"""Types of columns by type of a setting. A vector is stored as JSON text."""
+"""Type of the column by type of a setting. A vector is stored as JSON text."""
 
 
 @dataclass(frozen=True)
@@ -174,15 +173,16 @@ class Setting:
     Parameters
     ----------
     unit : str
-        ``-`` for none, ``1`` for a pure number.
+        Unit of the values: ``-`` for no unit, ``1`` for a pure number.
     meaning : str
-        One line of documentation. Default: first sentence of the entry in the docstring of the class.
+        Meaning in one line. If empty, the documentation has the first sentence of the parameter's entry in
+        the docstring of the class.
     symbol, title, logarithmic
-        As of :class:`ldpflow.columns.Column`.
+        See :class:`ldpflow.columns.Column`.
     stored : bool
-        Whether a column holds it.
+        Whether stored rows have a column for the setting.
     asked : bool
-        Whether a study must give it despite a default: a privacy budget is never assumed.
+        Whether a study must give the setting although it has a default. Privacy budgets are such settings.
     """
 
     unit: str = "-"
@@ -196,7 +196,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axes:
-    """Component class called with a list: ``Quantile(tau=[0.5, 0.9])``. Each list is an axis of a design."""
+    """Result of ``Quantile(tau=[0.5, 0.9])``: a class with lists of values, the axes of a design."""
 
     component: type
     values: dict[str, Any]
@@ -207,7 +207,6 @@ class Axes:
 
 
 def signature_of(cls: type[BaseModel]) -> inspect.Signature:
-    """Signature of a class: settings with types and defaults, without bounds; a list is an axis."""
     found = []
     for name, field in cls.model_fields.items():
         kind = field_type(cls, name)[0]
@@ -216,7 +215,7 @@ def signature_of(cls: type[BaseModel]) -> inspect.Signature:
             kind = tuple.__class_getitem__(parts)
         default = inspect.Parameter.empty if field.is_required() else field.get_default()
         if "kind" in cls.model_fields and not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-            kind = kind | list.__class_getitem__(kind)  # an axis of a design
+            kind = kind | list.__class_getitem__(kind)  # a list is an axis of a design
         kind = kind | None if default is None else kind
         if name != "kind":
             found.append(
@@ -230,7 +229,7 @@ if TYPE_CHECKING:
 else:
 
     class DocumentedClass(type(BaseModel)):
-        """Class of settings as ``help()`` and editors show it: without the methods of pydantic.
+        """Class of settings. ``help()`` and editors show it without the methods of pydantic.
 
         The docstring of a component has all settings with units, the formula, references and an example.
         """
@@ -253,13 +252,13 @@ else:
             type.__dict__["__doc__"].__set__(cls, text)  # cloudpickle restores the attributes of a class
 
     class DocumentedModel(BaseModel, metaclass=DocumentedClass):
-        """Base of models with a docstring made from their fields."""
+        """Base of models whose docstrings are made from their fields."""
 
 
 class InputModel(DocumentedModel):
     """Base of models that raise an InputError for invalid values.
 
-    Numbers may be NumPy's, arrays are read as lists, and a text is no number.
+    Values may be numbers and arrays of NumPy. Arrays are read as lists. A text is refused as a number.
     """
 
     @classmethod
@@ -277,7 +276,8 @@ class InputModel(DocumentedModel):
         def __init__(self, *args: Any, **settings: Any) -> None:
             cls = type(self)
             if args:
-                raise positional_error(cls, args)
+                names = ", ".join(f"{name}=..." for name in cls.model_fields if name != "kind")
+                raise InputError(group_of(cls), args, f"settings by name, as in {cls.__name__}({names})")
             settings = {name: setting_value(cls, name, value) for name, value in settings.items()}
             try:
                 super().__init__(**settings)
@@ -290,26 +290,26 @@ class InputModel(DocumentedModel):
 class Settings(InputModel):
     """Kind and settings of a component, validated and immutable.
 
-    A subclass declares ``kind`` as a Literal with its default, and its settings as fields that are
-    documented in its docstring and may be annotated with a :class:`Setting`. Every scalar field may be a
-    list in a study file. A vector field is a tuple.
+    A subclass declares ``kind`` as a Literal with a default, and its settings as fields. The docstring of the
+    subclass documents the fields. A :class:`Setting` may annotate a field. A study file may give a list for
+    each scalar field. A field with a vector is a tuple.
     """
 
     kind: str
 
     group: ClassVar[str] = ""
-    """Table of a study file for these components: problem, mechanism, ..."""
+    """Table of a study file that has these components, as in ``problem``."""
 
     cites: ClassVar[tuple[str, ...]] = ()
     """Papers: keys of ldpflow/results/references.bib, or entries of BibTeX."""
 
     example: ClassVar[Mapping[str, Any]] = {}
-    """Settings without a default that an example needs."""
+    """Values that the example in the docstring gives to settings without a default."""
 
     if not TYPE_CHECKING:
 
         def __new__(cls, *args: Any, **settings: Any) -> Any:
-            """Make settings, or the axes of a design if a value is a list (see :class:`Axes`)."""
+            """Make settings, or :class:`Axes` if a value is a list."""
             given = {name: setting_value(cls, name, value) for name, value in settings.items()}
             if any(isinstance(value, list) for value in given.values()):
                 for name, value in given.items():
@@ -318,7 +318,7 @@ class Settings(InputModel):
             return super().__new__(cls)
 
     def __eq__(self, other: object) -> bool:
-        """Compare kind and settings, not cached values."""
+        """Compare kind and settings. Cached values do not matter."""
         if type(other) is not type(self):
             return NotImplemented
         return all(getattr(self, name) == getattr(other, name) for name in type(self).model_fields)
@@ -329,7 +329,7 @@ class Settings(InputModel):
         given = {
             name: value
             for name, value in self
-            # The table of a pilot's values has repr=False.
+            # The field with the values of a pilot has repr=False.
             if fields[name].repr and name != "kind" and (name in asked or value != fields[name].default)
         }
         return repr(Axes(type(self), given))
@@ -337,24 +337,21 @@ class Settings(InputModel):
     __str__ = __repr__
 
     def used_components(self) -> tuple[Settings, ...]:
-        """Other components used by name."""
+        """Other components that the settings of this one name."""
         return ()
 
     def key_settings(self) -> dict[str, Any]:
-        """Kind, and settings that differ from their defaults.
-
-        A later version may add a setting with a default and keep the keys of stored results.
-        """
+        """Kind and settings for a path key. It has no defaults, so a new setting changes no key."""
         return {"kind": self.kind, **self.model_dump(exclude_defaults=True, exclude={"kind"})}
 
     @classmethod
     def setting(cls, name: str) -> Setting:
-        """Setting in the annotation of a field."""
+        """Find the Setting in the annotation of a field."""
         return field_type(cls, name)[1].get("setting", Setting())  # type: ignore[no-any-return]
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """Settings without a value that a study must give despite a default."""
+        """Find settings that a study must give although they have a default, and that ``given`` lacks."""
         return [name for name in cls.model_fields if cls.setting(name).asked and name not in given]
 
     @classmethod
@@ -374,42 +371,35 @@ class Settings(InputModel):
         return tuple(found)
 
     def setting_values(self) -> dict[str, Any]:
-        """Settings as stored in columns: a vector as JSON text, an absent setting as None."""
+        """Values of the columns of settings: a vector as JSON text, None for a setting that is not given."""
         names = {column.name for column in self.setting_columns()}
         values = self.model_dump(include=names)
         return {k: json.dumps(v) if isinstance(v, (tuple, list)) else v for k, v in values.items()}
 
     @classmethod
     def name_of_setting(cls, name: str, values: object) -> str:
-        """Setting for a name and values in a study."""
+        """Field that a setting of a study file fills, given the name and the values in the file."""
         return name
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Add values that follow from the axes of a study's table, such as those read from a file."""
+        """Add settings that follow from a table of a study, such as those read from a file."""
         return axes
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:
-        """Settings from the values of :meth:`setting_values`. Other names are ignored."""
+        """Make settings from the values of :meth:`setting_values`. Other names are ignored."""
         given = {name: values.get(name) for name in cls.model_fields if name != "kind"}
         vectors = {name for name in given if form_of(cls, name)[1]}
-        # A tuple, because a list would be an axis of a design.
+        # A list would be an axis of a design.
         settings: dict[str, Any] = {
             k: tuple(json.loads(v)) if k in vectors else v for k, v in given.items() if v is not None
         }
         return cls(**settings)
 
 
-def positional_error(cls: type[BaseModel], values: tuple[Any, ...]) -> InputError:
-    names = [name for name in cls.model_fields if name != "kind"]
-    shown = ", ".join(f"{name}=..." for name in names[:3])
-    allowed = f"every setting by its name, as in {cls.__name__}({shown})" if names else "no settings"
-    return InputError(group_of(cls), values[0] if len(values) == 1 else list(values), allowed)
-
-
 def setting_value(cls: type[BaseModel], name: str, value: Any) -> Any:
-    """Convert a setting from NumPy's types. An array becomes a list, or one vector. A text is no number."""
+    """Convert a setting from NumPy's types. Refuse a text, True or False in the place of a number."""
     array = isinstance(value, range) or python_values(value) is not value
     value = plain_values(value) if array else value
     if name not in cls.model_fields:
@@ -440,7 +430,7 @@ def plain_values(value: Any) -> Any:
 
 
 def input_error(cls: type[BaseModel], error: ValidationError, given: Mapping[str, Any]) -> InputError:
-    """Convert pydantic's first error, with the name of the setting: ``problem.tau``."""
+    """Make an InputError of pydantic's first error. It names the setting, as in ``problem.tau``."""
     found = error.errors()[0]
     name = str(found["loc"][0]) if found["loc"] else ""
     if name in cls.model_fields:
@@ -458,7 +448,7 @@ def unknown_setting(cls: type[BaseModel], name: str, value: object) -> InputErro
 
 @cache
 def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
-    """Validator of a value of a field, in a tuple: a model by itself would refuse the config."""
+    """Make the validator of a field. It takes a tuple of one value: pydantic refuses ``config`` otherwise."""
     field = cls.model_fields[name]
     annotation: Any = field.annotation
     if field.metadata:
@@ -467,21 +457,19 @@ def adapter(cls: type[BaseModel], name: str) -> TypeAdapter[Any]:
 
 
 def check_axis(cls: type[Settings], name: str, value: Any) -> None:
-    """Check each value of a setting of :class:`Axes` by itself."""
     if name not in cls.model_fields:
         raise unknown_setting(cls, name, value)
     if value is None and cls.model_fields[name].default is None:
-        return  # an optional setting that is not given
+        return
     items = plain_values(value if isinstance(value, list) else [value])
     read_values(cls, cls.name_of_setting(name, items), items, f"{group_of(cls)}.{name}")
 
 
 def read_value(cls: type[BaseModel], name: str, raw: object, where: str) -> Any:
-    """One value of a field, converted and checked."""
     kind, _ = field_type(cls, name)
     value = raw
     if kind is int and isinstance(raw, float) and raw.is_integer():
-        value = int(raw)  # 1e6 is how people write a million
+        value = int(raw)  # as in n = 1e6
     if get_origin(kind) is tuple and isinstance(raw, list):
         value = tuple(raw)
     try:
@@ -508,7 +496,7 @@ def read_values(cls: type[BaseModel], name: str, raw: object, where: str) -> tup
 
 
 def parameter_entry(cls: type, name: str) -> str:
-    """A parameter's entry in the docstring of a class or of the nearest base. Several names may share it."""
+    """Text on a parameter in the docstring of a class, or of its nearest base that has the parameter."""
     for base in cls.__mro__:
         entry = re.search(
             rf"^(?:\w+, )*{name}(?:, \w+)*(?: :.*)?\n((?:    .*\n?)+)",
@@ -521,17 +509,16 @@ def parameter_entry(cls: type, name: str) -> str:
 
 
 def parameter_text(cls: type, name: str) -> str:
-    """First sentence of a parameter's entry."""
     return re.split(r"\.(?: (?=[A-Z(])|$)", parameter_entry(cls, name))[0].replace("``", "`")
 
 
 def written_doc(cls: type) -> str:
-    """Docstring of a class as its module has it, without that of a base."""
+    """Docstring that the source of a class has. Empty if it has none, even if a base class has one."""
     return inspect.cleandoc(vars(cls).get("__doc__") or "")
 
 
 def class_page(cls: Any, kind: str) -> str:
-    """Docstring of a component: settings with units and defaults, formula, references, an example."""
+    """Write the docstring of a component: settings with units and defaults, formula, references, example."""
     settings = []
     for name in (name for name in cls.model_fields if name != "kind"):
         unit = cls.setting(name).unit
@@ -542,7 +529,7 @@ def class_page(cls: Any, kind: str) -> str:
         meaning = cls.setting(name).meaning
         meaning = parameter_entry(cls, name) or f"{meaning[:1].upper()}{meaning[1:]}."
         settings.append(f"{name} : {', '.join(words)}\n{indent(fill(meaning, 84), '    ')}")
-    # A class of a plug-in that came by cloudpickle has no module.
+    # A class of a plug-in that cloudpickle brought to this process has no module.
     formula = inspect.cleandoc(getattr(sys.modules.get(cls.__module__), "__doc__", None) or "")
     paragraphs = formula.partition(f"**{kind}**")
     if paragraphs[1]:
@@ -561,7 +548,7 @@ def class_page(cls: Any, kind: str) -> str:
 
 
 def example_of(cls: Any) -> str:
-    """Settings of an example: what is needed, and up to three further ones at their defaults."""
+    """Write the arguments of an example: the needed settings and up to three with their defaults."""
     given = dict(cls.example)
     for name, field in cls.model_fields.items():
         default = field.get_default()
@@ -571,7 +558,6 @@ def example_of(cls: Any) -> str:
 
 
 def source_file(component: Any) -> str:
-    """Name of the file of a class, or of its module."""
     try:
         return Path(inspect.getfile(component)).name
     except (TypeError, OSError):
@@ -579,17 +565,15 @@ def source_file(component: Any) -> str:
 
 
 def canonical_json(value: object) -> str:
-    """JSON with sorted keys, no blanks and floats by ``repr``: equal values have equal texts."""
+    """Write JSON with sorted keys, no blanks and floats by ``repr``. Equal values have equal texts."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def find_components(package: str, base: type[Any]) -> dict[str, type[Any]]:
-    """Find the components in the modules of a package, by kind: classes with their own kind.
-
-    Modules without components are not imported: some load a compiler.
-    """
+    """Find the components in the modules of a package: classes that declare a ``kind``, by this kind."""
     kinds: dict[str, Any] = {}
     for file in sorted(files(package).iterdir(), key=lambda file: file.name):
+        # Other modules are not imported, because some of them load a compiler.
         if not file.name.endswith(".py") or '    kind: Literal["' not in file.read_text("utf-8"):
             continue
         module = import_module(f"{package}.{file.name[:-3]}")

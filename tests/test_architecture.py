@@ -61,7 +61,6 @@ def test_it_is_short_and_names_each_level():
 
 @pytest.mark.system
 def test_a_component_is_one_file(tmp_path):
-    """Add a component of each kind to a copy of the package, and run a study of them there."""
     package = tmp_path / "ldpflow"
     shutil.copytree(ROOT / "ldpflow", package, ignore=shutil.ignore_patterns("__pycache__"))
     for kind, folder in FOLDERS.items():

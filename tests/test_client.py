@@ -77,7 +77,6 @@ def test_bits_and_cells_have_the_probabilities_of_the_mechanisms(coarse):
 
 
 def one_shot(name, coarse, k, j):
-    """The protocol, its design for a value in bin j, and the value."""
     protocol = PROTOCOLS[name](epsilon=coarse, range=RANGE, k=k)
     cdf = (np.arange(k + 1) > j).astype(float)
     return protocol.budget(), protocol.design(cdf, 1), (j + 0.5) / k
@@ -199,7 +198,6 @@ def test_discrete_gaussian_noise_is_nearly_rounded_gaussian_noise(sigma):
 
 
 def test_reports_are_drawn_from_the_system(monkeypatch):
-    """Only the cryptographic generator is called, and two reports differ."""
     monkeypatch.setattr(random, "random", None)
     assert len({tuple(client.laplace([0.0], 1.0, 1.0)) for _ in range(20)}) > 10
     assert client.SYSTEM.__self__.__class__ is random.SystemRandom
@@ -225,7 +223,6 @@ def test_the_scale_of_a_device_is_that_of_the_design(transform):
 
 
 def test_jitter_is_uniform_and_moves_no_value_by_more_than_half_its_width():
-    """Ends exactly, and the law of 20,000 draws."""
     assert client.jitter(5.0, 2.0, draw=lambda limit: 0) == 4.0 + 2.0**-52
     assert client.jitter(5.0, 2.0, draw=lambda limit: limit - 1) == 6.0 - 2.0**-52
     seeded = random.Random(1)

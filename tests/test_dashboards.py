@@ -1,4 +1,4 @@
-"""Numbers on the page of own tables and figures, and the files of the page that the build does not run."""
+"""The numbers of the page of own tables, figures and texts, and the files beside it that no build runs."""
 
 import re
 from pathlib import Path
@@ -14,14 +14,12 @@ FILES = PAGE.with_suffix("")
 
 
 def blocks(file, start):
-    """Code cells of a page, without lines that only a notebook can run."""
     found = re.findall(rf"^```{start}\n(.*?)^```", file.read_text(), re.MULTILINE | re.DOTALL)
     return [re.sub(r"^(:tags:.*|#\|.*|!.*)$", "", block, flags=re.MULTILINE) for block in found]
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """Folder in which the first cells of the page ran, and the names that they defined."""
     folder, names = tmp_path_factory.mktemp("own"), {}
     study, sweep, pandas, *_ = blocks(PAGE, r"\{code-cell\} ipython3")
     with pytest.MonkeyPatch.context() as patch:

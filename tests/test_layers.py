@@ -1,4 +1,4 @@
-"""Imports between packages, and modules that a command or an import loads."""
+"""Layers of the package: what imports what, and what is loaded when."""
 
 import ast
 import os
@@ -14,7 +14,7 @@ import ldpflow
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(ldpflow.__file__).parent
 
-# From the bottom to the top. A package imports from its own level and from lower levels.
+# From the bottom of the data flow to its top: a package imports from its own level and those below.
 LAYERS = [
     {"errors", "documents", "columns", "settings", "options", "client"},
     {"numerics"},
@@ -38,7 +38,6 @@ NODES = {module: list(ast.walk(tree)) for module, tree in MODULES.items()}
 
 
 def imported(nodes):
-    """Modules that nodes import. An imported name may be a module too."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -50,7 +49,7 @@ def imported(nodes):
 
 
 def executed(node):
-    """Nodes that run when a module is imported, without functions and `if TYPE_CHECKING`."""
+    """Nodes that run when a module is imported: neither functions nor `if TYPE_CHECKING`."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
             continue
@@ -64,7 +63,6 @@ def level(module):
 
 
 def test_imports_run_down_the_levels_only():
-    """Imports for type checking and imports inside functions count too."""
     upward = [
         (module, other)
         for module, nodes in NODES.items()
@@ -75,7 +73,7 @@ def test_imports_run_down_the_levels_only():
 
 
 def test_no_packages_import_each_other():
-    """The top level is left out: there the Python interface and the commands use each other."""
+    """Below the top level, where the Python interface and the commands use each other."""
     graph = {package: set() for level in LAYERS[:-1] for package in level}
     for module, nodes in NODES.items():
         package = module.partition("ldpflow.")[2].partition(".")[0]
@@ -86,12 +84,11 @@ def test_no_packages_import_each_other():
 
 
 def test_no_modules_import_each_other():
-    """Only imports at module level count."""
     graph = {
         module: {other for other in imported(executed(tree)) if other in MODULES} - {module}
         for module, tree in MODULES.items()
     }
-    TopologicalSorter(graph).prepare()  # a cycle raises an error that names its modules
+    TopologicalSorter(graph).prepare()  # a circle is an error that names its modules
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
         return field if field in ("seed", "replicates") else flags.get(field, field)  # those of the study
 
     field = error.field
-    if not re.search(r"In .*, line \d+\.$", error.hint):  # a study file's settings may be called like flags
+    if not re.search(r"In the file .+\.$", error.hint):  # a study file's settings may be called like flags
         field = ", ".join(map(flag_of, field.split(", ")))
     allowed, hint = (
         re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)

@@ -1,4 +1,4 @@
-"""Entries of a study's tables: a kind (of problem, mechanism, algorithm or method) and its axes."""
+"""Entries of a study: the kind of a component, and the values of its settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ldpflow.simulators.families import PARTS
 
 
 def parse_number(value: Any) -> Any:
-    """The number in a text such as ``1e6`` or ``1_000_000``, else the value. Lists are parsed by item."""
+    """Convert a text such as ``1e6`` or ``1_000_000`` to a number. Other values stay. Lists: each item."""
     if isinstance(value, (list, tuple)):
         return [parse_number(item) for item in value]
     for kind in (int, float) if isinstance(value, str) else ():
@@ -28,7 +28,7 @@ def parse_number(value: Any) -> Any:
 
 
 def check_plain(value: object, where: str) -> None:
-    """Refuse values that no setting can take, and those that a message could not even show."""
+    """Refuse integers beyond 64 bits: no setting takes them, and a message may be unable to print them."""
     if isinstance(value, int) and abs(value) >= 2**63:
         raise InputError(where, "an integer beyond 64 bits", "numbers below 2^63")
     if isinstance(value, (list, tuple)):
@@ -40,14 +40,14 @@ def check_plain(value: object, where: str) -> None:
 
 
 PILOT_VALUES = "law_table"
-"""Setting that holds a table of a pilot's values: it stays in the run directory."""
+"""Setting with the values of a pilot. They stay in the run directory."""
 
 GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_METHODS}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A kind and the values of each of its settings, defaults included: their full product."""
+    """The kind of a component, and the values of each setting with defaults. It stands for their product."""
 
     group: str
     kind: str
@@ -61,7 +61,7 @@ class Entry:
         return repr(Axes(GROUPS[self.group][self.kind], values))
 
     def chosen(self) -> dict[str, tuple[Any, ...]]:
-        """Axes that differ from their default or must be given, without the values of a pilot."""
+        """Axes that differ from their default or must be given. The values of a pilot are left out."""
         component = GROUPS[self.group][self.kind]
         asked = component.missing_settings({})
         return {
@@ -72,7 +72,7 @@ class Entry:
 
     @classmethod
     def of(cls, group: str, kind: str, axes: Mapping[str, tuple[Any, ...]]) -> Entry:
-        """An entry with defaults filled in. An optional setting that is not given stays absent."""
+        """Make an entry with defaults. A setting whose default is None stays absent."""
         filled = {}
         for name, field in GROUPS[group][kind].model_fields.items():
             if name in axes:
@@ -82,7 +82,7 @@ class Entry:
         return cls(group, kind, dict(GROUPS[group][kind].complete_axes(filled)))
 
     def on_grid(self, users: tuple[int, ...]) -> Entry:
-        """The entry with those settings of a method filled in that follow from the study's n."""
+        """Fill in the settings of a method that follow from the n of the study."""
         if self.group != "method":
             return self
         found = INTERVAL_METHODS[self.kind].grid_defaults(users)
@@ -96,14 +96,13 @@ class Entry:
         return math.prod(len(values) for values in self.axes.values())
 
     def combinations(self) -> list[Any]:
-        """The validated settings of every combination."""
         result = []
         for values in itertools.product(*self.axes.values()):
             settings = dict(zip(self.axes, values, strict=True))
             try:
                 result.append(GROUPS[self.group][self.kind].model_validate(settings))
             except ValidationError as error:
-                # Single values have been checked. What is left is their combination.
+                # Single values have been checked, so the combination is wrong.
                 shown = {"kind": self.kind} | {k: v for k, v in settings.items() if k != PILOT_VALUES}
                 raise input_error(GROUPS[self.group][self.kind], error, shown) from None
         return result
@@ -120,12 +119,12 @@ def file_value(value: Any) -> Any:
 
 
 def read_group(group: str, tables: object) -> tuple[Entry, ...]:
-    """Entries of one table, or of a list of tables. A list of kinds makes an entry per kind."""
+    """Read the entries of a table, or of a list of tables. Each kind of a table makes an entry."""
     return tuple(entry for table in entry_tables(group, tables) for entry in read_table(group, table))
 
 
 def read_component(group: str, table: Mapping[str, Any]) -> Any:
-    """The component of a table with one value for every setting."""
+    """Read the component of a table that has one value for each setting."""
     found = [one for entry in read_group(group, dict(table)) for one in entry.combinations()]
     if len(found) != 1:
         raise InputError(group, dict(table), "one value for every setting")
@@ -133,7 +132,7 @@ def read_component(group: str, table: Mapping[str, Any]) -> Any:
 
 
 def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
-    """Tables of a group, each with a kind or several, whether these are known or not."""
+    """List the tables of a group. Check that each has a kind, or a list of kinds, known or not."""
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
     if isinstance(tables, Mapping):
         tables = [tables]
@@ -156,7 +155,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
     for name, values in table.items():
         if name == "kind":
             continue
-        # A setting is given to those kinds that have it.
+        # A table with several kinds may have settings of some of them.
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
@@ -169,7 +168,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
             axes[kind][setting] = read_values(registry[kind], setting, values, f"{group}.{name}")
     for kind, values in axes.items():
         for name in registry[kind].missing_settings(values):
-            hint = f"{kind} needs it: a study says its privacy budget."
+            hint = f"A study with {kind} must give its privacy budget."
             raise InputError(f"{group}.{name}", None, allowed(registry[kind], name), hint)
     return [Entry.of(group, kind, values) for kind, values in axes.items()]
 

@@ -1,9 +1,10 @@
 """Plug-ins: components from Python files, modules and installed packages outside ldpflow.
 
-A plug-in registers its classes with :func:`register`. The sources of what a study uses travel to every
-process that computes, are kept in the run, and are compared when the run grows. The source of a component
-that a notebook or a script defines is its class and the top-level statements of the same cell or script
-that its names refer to. Names from other cells are not followed.
+A plug-in registers its classes with :func:`register`. Each process that computes a study receives the sources
+of the plug-ins that the study uses. The run keeps these sources, and compares them when it grows.
+
+A notebook or a script may define a component too. Its source is the class, with the top-level statements of
+the same cell or script that define the names in it. Names from other cells are left out.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ OWN_FUNCTIONS = {
     *("gradient", "gradient_bit", "bit_probability", "residual", "feature", "square_norm"),
     *("randomise", "randomise_probability", "recursion", "sample"),
 }
-"""Functions that belong to a component without being named in its class."""
+"""Kernel functions. They belong to the component in their file although its class does not name them."""
 
 ENTRY_POINTS = "ldpflow.plugins"
-"""Group of entry points by which an installed package names its plug-in modules."""
+"""Group of entry points with which an installed package names its plug-in modules."""
 
 FILE_MODULE = "ldpflow_plugin_"
-"""Modules of plug-in files are called this and the file's stem."""
+"""Beginning of the module name of a plug-in file. The stem of the file follows."""
 
 REGISTRIES: dict[str, Mapping[str, type[Settings]]] = {**GROUPS, "law": DATA_LAWS}
-"""Components by kind, in their groups: the tables of a study file, and the laws of data."""
+"""Components by group and kind. The groups are the tables of a study file, and the laws of data."""
 
 COMPONENTS = "Problem, DataLaw, Mechanism, Algorithm, Protocol or IntervalMethod"
 
 BUDGET = {"epsilon", "mu", "delta"}
-"""Settings that a mechanism and an algorithm may both have: a path's row has its guarantee there."""
+"""Settings that mechanisms and algorithms may both have: the columns with the guarantee of a path."""
 
 NOT_PLUGINS = {"builtins", "pydantic", "abc", "typing"}
 
@@ -64,23 +65,18 @@ Component = TypeVar("Component", bound=type[Any])
 
 
 def is_importable(component: Settings) -> bool:
-    """Whether another process can run a component: a kernel is compiled from its file.
-
-    An interval method has no kernel, and travels by value.
-    """
+    """Whether another process can run a component: it has a file to compile, or no kernel function."""
     return type(component).__module__ != MAIN or component.group == "method"
 
 
 def check_importable(components: Iterable[Settings]) -> None:
-    """Refuse components that another process could not run."""
     for component in components:
         if not is_importable(component):
-            name = type(component).__name__
             raise InputError(
                 f"{component.group}.kind", component.kind, "a component in a file of its own on Ray",
-                f"Ray's workers cannot compile what a notebook or a script defines. Write {name} with its "
+                "Ray's workers cannot compile what a notebook or a script defines. Write the class with its "
                 "kernel function to a file (in a notebook: %%writefile my_plugin.py at the top of the cell) "
-                "and load that with lf.load_plugin('my_plugin.py'), or compute in this process.",
+                "and load the file with lf.load_plugin('my_plugin.py'), or compute in this process.",
             )  # fmt: skip
 
 
@@ -128,8 +124,8 @@ def register(component: Component) -> Component:
     Raises
     ------
     InputError
-        If the class is none of these, lacks something, or its kind or the name of a setting, diagnostic or
-        summary is taken.
+        If the class is not such a component, lacks a method, or uses a name that is taken for its kind, a
+        setting, a diagnostic or a summary.
     """
     where = f"{source_file(component)}: {component.__name__}"
     group = component.group if inspect.isclass(component) and issubclass(component, Settings) else ""
@@ -141,10 +137,10 @@ def register(component: Component) -> Component:
     check_methods(component, where)
     check_columns(component, where)
     if group == "law" and (others := {c.name for c in component.setting_columns()} - {"shape"}):
-        raise InputError(where, sorted(others), "no setting but `shape`")
+        raise InputError(where, sorted(others), "`shape` as its only setting")
     registry: Any = REGISTRIES[group]
     before = registry.get(kind)
-    # A class may replace an earlier version of itself, as in a notebook.
+    # A cell of a notebook that runs again replaces its class.
     if before is not None and (is_bundled(before) or place_of(before) != place_of(component)):
         raise InputError(f"{where}.kind", kind, f"a kind of its own; {origin(before)} has this one")
     registry[kind] = component
@@ -157,10 +153,7 @@ def register(component: Component) -> Component:
 
 
 def reduce_component(component: Settings) -> tuple[Any, ...]:
-    """Value of ``__reduce__`` for a component: it is pickled with the sources of its plug-in.
-
-    One that a notebook or a script defines travels by value, as its pickler can.
-    """
+    """Pickle a component with the sources of its plug-in. Cloudpickle sends a class of a notebook itself."""
     kind = type(component)
     plugin = plugin_of_class(kind)
     if plugin is None:
@@ -169,7 +162,7 @@ def reduce_component(component: Settings) -> tuple[Any, ...]:
 
 
 def rebuild(plugin: Plugin, kind: Any, values: dict[str, Any]) -> Any:
-    """A component. ``kind``: its class, which travelled by value, or the class's module and name."""
+    """Make a component again that was pickled. ``kind``: its class, or the module and name of the class."""
     if isinstance(kind, tuple):
         plugin.load()
         kind = getattr(importlib.import_module(kind[0]), kind[1])
@@ -186,12 +179,12 @@ def plugin_of_class(kind: type) -> Plugin | None:
 
 @dataclass(frozen=True)
 class Plugin:
-    """The sources of a plug-in, enough to load it in another process."""
+    """The sources of a plug-in, with which another process loads it."""
 
     module: str
-    """Name under which it is imported."""
+    """Name of its module."""
     files: tuple[tuple[str, str], ...]
-    """Path inside the plug-in and text of every source: one for a file, all of a package."""
+    """Path and text of each source. A package has several."""
 
     @property
     def name(self) -> str:
@@ -212,10 +205,7 @@ class Plugin:
         return digest.hexdigest()
 
     def load(self) -> None:
-        """Import the plug-in, from these sources if this process has not got them.
-
-        Refuses another version of it.
-        """
+        """Import the plug-in, from these sources if it is not installed here. Refuse another version."""
         if self.module not in sys.modules and not self.is_installed():
             root = write_sources(self)
             if self.module.startswith(FILE_MODULE):
@@ -229,7 +219,6 @@ class Plugin:
             raise InputError(f"plugins.{self.name}", here.sha256[:12], allowed, hint)
 
     def is_installed(self) -> bool:
-        """Whether this process would import the same sources by itself."""
         spec = None
         with suppress(ImportError, ValueError):
             spec = importlib.util.find_spec(self.module)
@@ -238,7 +227,6 @@ class Plugin:
 
 
 def write_sources(plugin: Plugin) -> Path:
-    """A private folder with the sources of a plug-in, named by their digest."""
     from ldpflow.numerics.kernels import cache_folder, check_private, read_private, write_private
 
     folder = cache_folder().parent / f"plugin-{plugin.sha256[:20]}"
@@ -253,7 +241,7 @@ def write_sources(plugin: Plugin) -> Path:
 
 
 def load_file(file: Path, name: str | None = None) -> ModuleType:
-    """Import a file under its own name, or return its module if it is loaded."""
+    """Import a file, or return its module if the file is loaded already. ``name``: name of the module."""
     name = name or FILE_MODULE + file.stem.replace("-", "_")
     if name in sys.modules:
         if plugin_of(sys.modules[name]) != sources_at(name, file):
@@ -264,28 +252,25 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
     module.__file__ = str(file)
     before = registered_components()
     try:
-        # No import: it would read a .pyc file, whose time stamp misses edits within a second.
+        # An import would read a .pyc file. Its time stamp misses edits within a second.
         exec(compile(file.read_bytes(), str(file), "exec", dont_inherit=True), vars(module))
         check_loaded(module, before, file.name)
     except BaseException as error:
         del sys.modules[name]
-        forget(registered_components() - before)
+        forget_others(before)
         raise import_error(str(file), error) from error
-    plugin_of(module)  # its source as it was loaded
+    plugin_of(module)  # keeps the source as it was loaded
     return module
 
 
 def import_error(where: str, error: BaseException) -> BaseException:
-    """The error of a plug-in that cannot be imported, as one message. Ctrl-C passes."""
+    """Make an InputError of an error in a plug-in that is imported. An InputError and Ctrl-C stay."""
     if isinstance(error, InputError | KeyboardInterrupt):
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
     line = f" in line {lines[-1]}" if lines else ""
-    says = str(error).partition("\n")[0]
-    reason = f"{type(error).__name__}{line}: {says}"
-    if "non-annotated" in says:
-        says = says.partition(". ")[0]
-        reason = f'{says}{line}. A setting needs its type, as in kind: Literal["mine"] = "mine".'
+    first_line = str(error).partition("\n")[0]
+    reason = f"{type(error).__name__}{line}: {first_line}"
     return InputError("plugins", where, "a file ending in .py, or a module, that can be imported", reason)
 
 
@@ -300,17 +285,17 @@ def load_plugin(source: str) -> ModuleType:
     Raises
     ------
     InputError
-        If there is none, it cannot be imported, or it registers nothing usable.
+        If there is no such plug-in, the import fails, or it registers no component.
     """
     if source.endswith(".py") or "/" in source:
-        read_text(source, "plugins", "a Python file")  # refuses what is no text of limited size
+        read_text(source, "plugins", "a Python file")  # refuses other kinds of files and large ones
         return load_file(Path(source).resolve())
     there, before = source in sys.modules, registered_components()
     try:
         module = importlib.import_module(source)
         if not there:
             check_loaded(module, before, source)
-    except BaseException as error:  # sys.exit included
+    except BaseException as error:  # a plug-in may call sys.exit
         raise import_error(source, error) from error
     plugin_of(module)
     return module
@@ -334,11 +319,10 @@ def load_installed() -> None:
 
 
 SOURCES: dict[str, Plugin | None] = {}
-"""Plug-ins by module, as they were when first asked for: the file may be edited later."""
+"""Plug-ins by module. Their sources are read once, because a file may be edited later."""
 
 
 def loaded_plugins() -> dict[str, str]:
-    """Digests of the sources of plug-ins that are loaded, by name."""
     return {plugin.name: plugin.sha256 for plugin in SOURCES.values() if plugin is not None}
 
 
@@ -353,7 +337,7 @@ def plugin_of(module: ModuleType) -> Plugin | None:
 
 
 def sources_at(name: str, path: Path) -> Plugin:
-    """The sources of a file, or of all modules of the package whose ``__init__.py`` it is."""
+    """Read the source of a file. For ``__init__.py``: the sources of all modules of the package."""
     if path.name != "__init__.py":
         return Plugin(name, ((path.name, path.read_text(encoding="utf-8")),))
     root = path.parent
@@ -363,10 +347,7 @@ def sources_at(name: str, path: Path) -> Plugin:
 
 
 def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
-    """The plug-ins that components come from, sorted by name.
-
-    Components of ldpflow come from none; one that a notebook or a script defines is a plug-in by itself.
-    """
+    """List the plug-ins of components by name. A component of a notebook is a plug-in of its own."""
     found: dict[str, Plugin] = {}
     for component in used_components(components):
         for base in type(component).__mro__:
@@ -378,7 +359,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
 
 
 def plugin_flags(components: Iterable[Settings]) -> str:
-    """Flags for a command that reads what components computed: files as seen from here, or modules."""
+    """Write the flags that load the plug-ins of components: paths from this folder, or modules."""
     found = []
     for plugin in plugins_of(components):
         name = MAIN if plugin.module.startswith(MAIN) else plugin.module
@@ -392,7 +373,7 @@ def plugin_flags(components: Iterable[Settings]) -> str:
 
 
 def place_of_error(error: BaseException) -> str:
-    """Place of an error by its traceback, in brackets: the last line of a plug-in, or the last line."""
+    """Describe in brackets the last line of a plug-in in the traceback of an error, or the last line."""
     names = {name.partition(".")[0] for name, plugin in SOURCES.items() if plugin is not None}
     lines = [*traceback.walk_tb(error.__traceback__)]
     own = [one for one in lines if str(one[0].f_globals.get("__name__")).partition(".")[0] in names]
@@ -400,7 +381,7 @@ def place_of_error(error: BaseException) -> str:
         return ""
     frame, number = (own or lines)[-1]
     file = Path(frame.f_code.co_filename)
-    text = linecache.getline(str(file), number).strip()  # "" of a cell, in another process
+    text = linecache.getline(str(file), number).strip()  # "" for the cell of a notebook in another process
     return f" ({file.name if file.exists() else 'cell'}, line {number}{': ' * bool(text)}{text})"
 
 
@@ -417,7 +398,6 @@ def place_of(component: type) -> tuple[str, str]:
 
 
 def origin(component: type) -> str:
-    """Where a component comes from, for people."""
     if is_bundled(component):
         return "ldpflow"
     module = component.__module__
@@ -425,31 +405,29 @@ def origin(component: type) -> str:
 
 
 def check_kind(component: type[Settings], where: str) -> str:
-    """The kind of a component, a name that its own annotation allows."""
+    """Return the kind of a component. Refuse a kind that is not a name, or not in its own annotation."""
     field = component.model_fields["kind"]
     kind = field.default
     named = get_args(field.annotation) if get_origin(field.annotation) is Literal else (kind,)
     if not isinstance(kind, str) or not kind.replace("-", "_").isidentifier() or kind not in named:
-        allowed = f"a name, that of its annotation: {', '.join(map(repr, named))}"
+        allowed = f"a name that its annotation has: {', '.join(map(repr, named))}"
         raise InputError(f"{where}.kind", kind, allowed, 'Write: kind: Literal["mine"] = "mine"')
     return kind
 
 
 def check_methods(component: type[Settings], where: str) -> None:
-    """Refuse a class that lacks methods of its base class."""
     missing = sorted(getattr(component, "__abstractmethods__", ()))
     if component.group == "method" and not hasattr(component, "record"):
         missing.append("record (derive from PathIntervalMethod)")
     if missing:
-        needed = f"a class with {', '.join(missing)}"
-        raise InputError(where, component.__name__, needed, f"It lacks what a {component.group} needs.")
+        raise InputError(where, component.__name__, f"needs {', '.join(missing)}")
 
 
 def check_columns(component: type[Settings], where: str) -> None:
-    """Refuse settings, diagnostics and summaries whose names other columns have.
+    """Refuse settings, diagnostics and summaries with the names of other columns.
 
-    Columns that a bundled component of the same table declares alike may be used again: a method that
-    extends BB has its ``beta``.
+    A column of a bundled component in the same table may be used again with its type. A method that extends
+    BB has ``beta``, for example.
     """
     from ldpflow.store.schema import RESERVED
 
@@ -476,7 +454,7 @@ SUMMARY = "a summary"
 
 
 def contents(component: Any) -> list[tuple[str, str]]:
-    """Names of the columns of a component and of their summaries, and what they hold."""
+    """List the names of the columns of a component and of their summaries, and describe the contents."""
     further = [getattr(component, name, ()) for name in ("diagnostics", "derived", "measures")]
     columns: list[Column] = [*component.setting_columns(), *itertools.chain(*further)]
     found = [(c.name, f"a {c.type} {'setting' if c.identifies else 'value'}") for c in columns]
@@ -488,42 +466,40 @@ KERNEL_FUNCTION = {"problem": "gradient", "mechanism": "randomise", "algorithm":
 
 
 def check_kernel_function(component: Any) -> None:
-    """Refuse a component whose kernel function is absent or has other parameters, once its file is loaded."""
+    """Refuse a component whose kernel function is missing or has other parameters. Its file is loaded."""
     name = KERNEL_FUNCTION.get(component.group)
     if name is None or getattr(component, "family", "one_pass") != "one_pass":
         return
     function = kernel_function(component, name)
     if inspect.isfunction(function):
         check_parameters(function, name)
-    elif component.group in ("mechanism", "law"):  # a problem may have others instead
+    elif component.group in ("mechanism", "law"):  # a problem may have other kernel functions
         where = f"{source_file(component)}: {component.__name__}"
-        raise InputError(where, f"no function {name}", f"the kernel function {name} in the file of the class")
+        raise InputError(where, component.__name__, f"needs the kernel function {name} in its file")
 
 
 def components_of(module: ModuleType) -> list[type[Settings]]:
-    """Registered components that a module, or a module of its package, defines."""
     package = f"{module.__name__}."
-    every = (kind for registry in REGISTRIES.values() for kind in registry.values())
-    return [kind for kind in every if f"{kind.__module__}.".startswith(package)]
+    return [kind for kind in registered_components() if f"{kind.__module__}.".startswith(package)]
 
 
-def registered_components() -> set[type[Settings]]:
-    return {kind for registry in REGISTRIES.values() for kind in registry.values()}
+def registered_components() -> list[type[Settings]]:
+    return [kind for registry in REGISTRIES.values() for kind in registry.values()]
 
 
-def forget(components: set[type[Settings]]) -> None:
-    """Take components out of the registries: their file could not be loaded."""
+def forget_others(known: list[type[Settings]]) -> None:
+    """Remove all other components from the registries, because their file could not be loaded."""
     for registry in REGISTRIES.values():
         kinds: Any = registry
-        for kind in [kind for kind, component in kinds.items() if component in components]:
+        for kind in [kind for kind, component in kinds.items() if component not in known]:
             del kinds[kind]
 
 
-def check_loaded(module: ModuleType, before: set[type[Settings]], source: str) -> None:
-    """Refuse a plug-in that registers nothing, or whose kernel functions cannot be called."""
-    every = registered_components()
-    for component in every - before:
+def check_loaded(module: ModuleType, before: list[type[Settings]], source: str) -> None:
+    """Refuse a plug-in that registers no component, or one whose kernel function does not fit."""
+    new = [component for component in registered_components() if component not in before]
+    for component in new:
         check_kernel_function(component)
-    if every == before and not components_of(module):
+    if not new and not components_of(module):
         hint = "Write @lf.register above its classes."
         raise InputError("plugins", source, "a plug-in that registers components", hint)

@@ -1,4 +1,4 @@
-"""Tables of a study file and of a run's study: reading them, and writing them as TOML."""
+"""Read the tables of a study file or of a run's study, and write them as TOML."""
 
 from __future__ import annotations
 
@@ -51,37 +51,37 @@ class Heading(BaseModel):
 
 
 class Grid(BaseModel):
-    """The axes that belong to no other table.
+    """Numbers of users and levels.
 
     Parameters
     ----------
     n : int
-        Users; one path serves every n if its algorithm does not depend on n.
+        Users. One path serves all n if the steps of the algorithm do not depend on n.
     level : float
         Nominal coverage of the intervals.
     independent_n : bool
-        Whether every n has paths and users of its own.
+        Whether each n has paths and users of its own.
     """
 
     n: Annotated[int, Field(ge=1, le=10**12)]
-    # At the very ends critical values leave the range of floating point.
+    # Closer to 0 or 1, critical values leave the range of floating point.
     level: Annotated[float, Field(ge=1e-6, le=1 - 1e-9, description="a number in (0, 1)")] = 0.9
     independent_n: bool = False
 
 
 class Monitor(BaseModel):
-    """Looking before the end: from which n on, and the length at which replicates stop.
+    """Looking at the interval at each n: the first look, and the length at which a replicate stops.
 
-    The length is ``target_length``, or the oracle's length at ``target_n`` users. With neither, none stops.
+    Without ``target_length`` and ``target_n`` no replicate stops.
 
     Parameters
     ----------
     first_n : int
-        Users at the first look, by default the smallest n. Coverage at every n counts from here on.
+        Users at the first look, by default the smallest n. Coverage at all n counts the looks from this n.
     target_length : float
         Length below which a replicate stops, unit of theta.
     target_n : int
-        In place of ``target_length``: users at which the oracle's interval has the length of a stop.
+        Users, in place of ``target_length``. A replicate stops below the oracle's length at this number.
     """
 
     first_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -90,16 +90,17 @@ class Monitor(BaseModel):
 
 
 class Trajectory(BaseModel):
-    """The checkpoints of error trajectories: log-spaced from ``first`` to the largest n.
+    """Checkpoints of error trajectories, log-spaced from ``first`` to the largest n.
 
-    Of an algorithm of many epochs: the middles of ``points`` equal parts of its steps, and the last one.
+    An algorithm of many epochs has other checkpoints: its last step, and the middles of ``points`` equal
+    parts of its steps.
 
     Parameters
     ----------
     first : int
         Users at the first checkpoint.
     points : int
-        Checkpoints of a trajectory, in addition to every n.
+        Checkpoints of a trajectory, in addition to each n.
     """
 
     first: Annotated[int, Field(ge=1, le=10**12)] = 10
@@ -114,7 +115,7 @@ class CollectionFacts(BaseModel):
     unit : str, optional
         Unit of the data.
     reports : int
-        Reports that every user sends in all collections of a plan, which split the budget between them.
+        Reports that each user sends in all collections of a plan. They share the budget.
     """
 
     unit: Annotated[
@@ -124,13 +125,13 @@ class CollectionFacts(BaseModel):
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of a study. The study of a run (``stored``) loads no plug-in."""
+    """Read the fields of a study. ``stored``: it is the study of a run, whose plug-ins are not loaded."""
     found = read_tables(mapping, stored)
     return found | read_groups(mapping, found["trajectory"])
 
 
 def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Fields of a study without its components, whose form alone is checked. Loads its plug-ins."""
+    """Load the plug-ins of a study, and read its fields without components. Check that they have kinds."""
     check_plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
@@ -153,7 +154,7 @@ def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, A
 
 
 def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str, Any]:
-    """Values of all settings of a table that has no kind."""
+    """Read the settings of a table without a kind, defaults included."""
     known = ", ".join(model.model_fields)
     if not isinstance(table, Mapping):
         raise InputError(name, table, f"a table [{name}] with {known}")
@@ -170,7 +171,7 @@ def read_settings(model: type[BaseModel], table: object, name: str) -> dict[str,
 
 
 def read_setting(model: type[BaseModel], key: str, raw: object, where: str) -> Any:
-    """A value of a table that has no kind, or the values of an axis in increasing order."""
+    """Read a setting of a table without a kind: a value, or for an axis the values in increasing order."""
     if key in AXES:
         return tuple(sorted(read_values(model, key, raw, where)))
     return read_value(model, key, raw, where)
@@ -181,17 +182,11 @@ def read_table(model: type[Table], table: object, name: str) -> Table | None:
 
 
 def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
-    """Load the plug-ins that a table [plugins] names, and those that installed packages bring.
-
-    In the study of a run (``stored``) the table has only ``names`` and ``sha256``, which load nothing.
-    """
+    """Load the plug-ins of packages and of a table [plugins]. That of a run (``stored``) loads none."""
     known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
-    found = {}
-    if isinstance(table, Mapping):
-        found = {key: [value] if isinstance(value, str) else value for key, value in table.items()}
-    if not isinstance(table, Mapping) or not all(
-        key in known and isinstance(values, list) and are_texts(values) for key, values in found.items()
-    ):
+    given = table.items() if isinstance(table, Mapping) else [("", table)]
+    found: dict[str, Any] = {key: [value] if isinstance(value, str) else value for key, value in given}
+    if not all(key in known and isinstance(v, list) and are_texts(v) for key, v in found.items()):
         hint = "The study of a run loads no code: name the plug-in yourself." if stored else ""
         allowed = f"a table [plugins] with {known[0]} and {known[1]}, lists of texts"
         raise InputError("plugins", table, allowed, hint)
@@ -201,7 +196,7 @@ def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
 
 
 def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> dict[str, tuple[Entry, ...]]:
-    """The entries of every group. A method and a mechanism are not needed everywhere."""
+    """Read the entries of each group. Check that methods, mechanism and trajectory are given if needed."""
     given = [table for table in ACTING if table in mapping] or ACTING[:1]
     groups: dict[str, tuple[Entry, ...]] = dict.fromkeys(PARTS, ())
     groups |= {table: read_group(table, mapping.get(table)) for table in ("problem", *given)}
@@ -209,7 +204,7 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
     families = {family_of(kind) for kind in acting}
     randomised = [kind for kind in acting if "mechanism" in family_of(kind).tables]
     if "mechanism" in mapping and not randomised:
-        raise InputError("mechanism", mapping["mechanism"], f"no table [mechanism] beside [{given[0]}]")
+        raise InputError("mechanism", mapping["mechanism"], f"cannot be used with this [{given[0]}]")
     if "mechanism" in mapping or not all(kind.carries_privacy for kind in randomised):
         groups["mechanism"] = read_group("mechanism", mapping.get("mechanism"))
     elif randomised:
@@ -227,19 +222,16 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
 
 
 def read_monitor(table: object, users: tuple[int, ...] = ()) -> Monitor | None:
-    """The table [monitor], or None. By default looks start at the smallest n."""
     found = read_table(Monitor, table, "monitor")
     if found is None:
         return None
     if found.target_length is not None and found.target_n is not None:
-        raise InputError("monitor.target_n", found.target_n, "one target", "There is target_length too.")
-    if not users:
-        return found
-    return found.model_copy(update={"first_n": found.first_n or users[0]})
+        raise InputError("monitor.target_n", found.target_n, "cannot be used with target_length")
+    return found.model_copy(update={"first_n": found.first_n or users[0]}) if users else found
 
 
 def toml_text(settings: dict[str, Any]) -> str:
-    """The canonical mapping of a study as TOML. An axis with one value is written as a scalar."""
+    """Write the tables of a study as TOML. An axis with one value becomes a scalar."""
     heading = {k: v for k, v in settings.items() if not isinstance(v, (list, dict))}
     parts = ["\n".join(f"{name} = {literal_text(value)}" for name, value in heading.items())]
     for name, tables in settings.items():
@@ -258,7 +250,7 @@ def table_text(title: str, mapping: dict[str, Any]) -> str:
 
 
 def literal_text(value: object) -> str:
-    """A value in TOML. Floats by ``repr``, which reads back to the same bits."""
+    """Write a value in TOML. Floats are written by ``repr`` and read back with equal bits."""
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(literal_text(item) for item in value) + "]"
     if isinstance(value, dict):
@@ -271,7 +263,7 @@ def literal_text(value: object) -> str:
 
 
 def stored_mapping(store: RunStore) -> dict[str, Any] | None:
-    """Tables of RUN/study.toml, or None without one."""
+    """Read the tables of RUN/study.toml, or None if there is no such file."""
     text = store.read_study()
     if text is None:
         return None
@@ -289,7 +281,7 @@ def stored_mapping(store: RunStore) -> dict[str, Any] | None:
 
 
 def check_plugins(store: RunStore, readable: bool) -> None:
-    """Compare a run's plug-ins with those that are loaded. ``readable``: all components are known."""
+    """Compare the plug-ins of a run with the loaded ones. ``readable``: all components are known."""
     here = loaded_plugins()
     for name, digest in stored_plugins(stored_mapping(store) or {}):
         copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"
@@ -297,13 +289,12 @@ def check_plugins(store: RunStore, readable: bool) -> None:
             raise InputError("plugin", None, f"the plug-in {name} of this run", f"Its copy: {copy}")
         if here.get(name, digest) != digest:
             warn(
-                f"the plug-in {name} is not the source that this run was made with (SHA-256 "
-                f"{here[name][:12]}, of the run {str(digest)[:12]}); that is in {copy}",
+                f"the plug-in {name} has changed since this run: its SHA-256 was {str(digest)[:12]}, and is "
+                f"{here[name][:12]} now. The run keeps the source in {copy}",
             )
 
 
 def stored_plugins(mapping: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Names and digests of the plug-ins that the study of a run names."""
     table = mapping.get("plugins", {})
     names, digests = ([v] if isinstance(v, str) else v for v in map(table.get, ("names", "sha256"), ([], [])))
     return list(zip(names, digests, strict=False))

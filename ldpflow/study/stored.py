@@ -1,6 +1,6 @@
-"""The study of a run: shown, compared, or run again.
+"""The study of a run, to be shown, compared or run again.
 
-Unless it is to run, reading it executes nothing and opens nothing outside the run.
+Reading a study that is only shown executes no code of a plug-in and opens no file outside the run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from ldpflow.study.study import Study
 
 
 def without_pilot(value: Any) -> Any:
-    """Tables of a study without the values of a pilot, whatever their nesting."""
     if isinstance(value, Mapping):
         return {name: without_pilot(own) for name, own in value.items() if name != PILOT_VALUES}
     return [without_pilot(own) for own in value] if isinstance(value, list) else value
 
 
 def public_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any], str]:
-    """A run's study as pages show it, its tables and its text: without the values of a pilot."""
+    """Remove the values of a pilot from the tables and the text of a run's study."""
     kept = without_pilot(mapping)
     if kept == mapping:
         return kept, text
@@ -35,7 +34,7 @@ def public_study(mapping: Mapping[str, Any], text: str) -> tuple[dict[str, Any],
 
 
 def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
-    """The study that RUN/study.toml holds. None without one, or if its components are not known here."""
+    """Read RUN/study.toml. None if there is no such file, or if a component is unknown to this process."""
     mapping = stored_mapping(store)
     try:
         return None if mapping is None else build_study(store, mapping, to_run)
@@ -44,7 +43,6 @@ def stored_study(store: RunStore, to_run: bool = False) -> Study | None:
 
 
 def study_to_run(store: RunStore) -> Study:
-    """The study that RUN/study.toml holds, to be run."""
     mapping = stored_mapping(store)
     if mapping is None:
         hint = "`ldpflow sweep` with the study file writes it."
@@ -54,10 +52,10 @@ def study_to_run(store: RunStore) -> Study:
 
 
 def build_study(store: RunStore, mapping: dict[str, Any], to_run: bool) -> Study:
-    """The study in the tables of RUN/study.toml.
+    """Make a study of the tables of RUN/study.toml.
 
-    A data file that it names must have the digest in the study or, if the study has none, in a part of the
-    run. It is opened, and its digest compared, only for a study that is to run.
+    A data file needs a digest, in the study or in a part of the run. A study that is to run compares the
+    digest with the file. Otherwise the file is not opened.
     """
     for table in entries(mapping, "problem"):
         if table.get("file") is not None and "sha256" not in table:
@@ -78,17 +76,17 @@ def stored_left_out(store: RunStore) -> list[str]:
 
 
 def stored_notes(store: RunStore) -> list[str]:
-    """Lines below a summary: the unit of the data, and what the stored study leaves out."""
+    """List the notes below a summary: the unit of the data, and what the stored study leaves out."""
     study = stored_study(store)
     if study is None:
         return []
     unit = study.collection and study.collection.unit
-    said = [f"The unit of the data, and so of lengths, is {unit}."] if unit else []
-    return [*said, *study.left_out()]
+    notes = [f"The unit of the data, and so of lengths, is {unit}."] if unit else []
+    return [*notes, *study.left_out()]
 
 
 def stored_cautions(store: RunStore) -> list[str]:
-    """Lines on parts that the stored study leaves out and on broken assumptions."""
+    """List what the stored study leaves out, and the assumptions that it violates."""
     study = stored_study(store)
     return [] if study is None else [*study.left_out(), *study.warnings()]
 
@@ -103,7 +101,6 @@ def entries(study: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def stored_digest(store: RunStore, file: object) -> str | None:
-    """SHA-256 of a data file, from the parts of a run."""
     for part in chain.from_iterable(dataset.scan(damaged=[]) for dataset in store.datasets()):
         settings = part.meta.get("path_settings")
         for table in settings.values() if isinstance(settings, dict) and names_file(settings) else ():

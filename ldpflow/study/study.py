@@ -53,27 +53,16 @@ from ldpflow.study.reading import (
     toml_text,
 )
 
-SHORT_NAMES = {
-    "tau": ("problem",),
-    "epsilon": ("mechanism", "algorithm", "protocol"),
-    "mu": ("mechanism",),
-    "gamma": ("algorithm",),
-    "c": ("algorithm",),
-    "beta": ("method",),
-    "B": ("method",),
-}
-"""Settings that need no group before their name, and the groups that may have them."""
-
 Entries = tuple[Entry, ...]
 Components = Settings | Axes | Mapping[str, Any] | Sequence[Settings | Axes | Mapping[str, Any]]
 
 
 def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of a study that change if ``values``, by name, replace values of ``entries``, by group.
+    """Compute the fields of a study that change when ``values`` replace settings of ``entries``.
 
-    Names are those of :data:`SHORT_NAMES`, ``group.setting``, ``method``, an axis of the grid,
-    ``replicates``, ``seed`` and ``name``. The groups and ``methods`` take components, as :class:`Study`
-    does. Numbers may be texts. None and empty lists change nothing.
+    ``values`` has a value, or a list of values, for each name. A name is a setting, ``group.setting``,
+    ``method``, an axis of the grid, ``replicates``, ``seed`` or ``name``. The name of a group, or
+    ``methods``, has components as its value. Numbers may be texts. None and empty lists change nothing.
     """
     given = {name: v for name, v in plain_values(values).items() if v is not None and v != []}
     changed: dict[str, Any] = {}
@@ -102,17 +91,18 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
 
 
 def owners_of(name: str, raw: object, entries: Mapping[str, Entries]) -> Sequence[str]:
-    """Groups whose setting a name without a group is: that of :data:`SHORT_NAMES`, or the only one."""
+    """Find the groups that a setting without a group belongs to. A budget may be in several."""
     having = [group for group in GROUPS if any(entry.has(name) for entry in entries[group])]
-    if short := SHORT_NAMES.get(name):
-        return [group for group in short if group in having] or short[:1]
-    if len(having) == 1:
+    if len(having) == 1 or (having and name == "epsilon"):
         return having
     if name in GROUPS:
         raise InputError(name, raw, wanted(name))
     if having:
         raise InputError(name, raw, f"one of {', '.join(f'{group}.{name}' for group in having)}")
-    known = {"method", *SHORT_NAMES, *Grid.model_fields, *Heading.model_fields}
+    for group, kinds in GROUPS.items():
+        if name != "kind" and any(name in kind.model_fields for kind in kinds.values()):
+            return [group]
+    known = {"method", *Grid.model_fields, *Heading.model_fields}
     known = known.union(*(names_of(group, entries[group]) for group in GROUPS))
     raise InputError(name, raw, "a setting of this study", nearest(name, known))
 
@@ -123,9 +113,9 @@ def names_of(group: str, entries: Entries) -> set[str]:
 
 def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entries:
     if not any(entry.has(name) for entry in entries):
-        kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries)) or "none"
-        has = f"This study has {group} {kinds}. {closest(name, names_of(group, entries))}".rstrip()
-        raise InputError(f"{group}.{name}", raw, f"a {group} that has {name}", has)
+        kinds = ", ".join(dict.fromkeys(entry.kind for entry in entries))
+        allowed = f"a setting of {group} {kinds}" if kinds else f"a study with a table [{group}]"
+        raise InputError(f"{group}.{name}", raw, allowed, closest(name, names_of(group, entries)))
     result = []
     for entry in entries:
         if entry.has(name):
@@ -136,7 +126,7 @@ def replace_axis(group: str, entries: Entries, name: str, raw: object) -> Entrie
 
 
 def select_methods(entries: Entries, raw: object) -> Entries:
-    """The study's own entries of the named methods, defaults for names it does not have."""
+    """Choose the study's entries of the named methods. A method that the study lacks gets its defaults."""
     known = GROUPS["method"]
     result: list[Entry] = []
     for name in dict.fromkeys(map(str, list_of(raw))):
@@ -148,7 +138,6 @@ def select_methods(entries: Entries, raw: object) -> Entries:
 
 
 def tables_of(group: str, given: object) -> list[dict[str, Any]]:
-    """Tables of a study file for components that were given in Python."""
     tables = []
     for item in list_of(given):
         if isinstance(item, Mapping):
@@ -162,9 +151,9 @@ def tables_of(group: str, given: object) -> list[dict[str, Any]]:
             values = {k: v for k, v in item.values.items() if v is not None}
             values = {"kind": component.model_fields["kind"].default} | values
         else:
-            # A budget that was not given is left out, so that reading the study asks for it.
-            unsaid = component.missing_settings(dict.fromkeys(item.model_fields_set))
-            values = {k: v for k, v in item.model_dump().items() if v is not None and k not in unsaid}
+            # A budget that was not given is left out: reading the tables then asks for it.
+            missing = component.missing_settings(dict.fromkeys(item.model_fields_set))
+            values = {k: v for k, v in item.model_dump().items() if v is not None and k not in missing}
         tables.append(plain_values(values))
     return tables
 
@@ -185,7 +174,7 @@ EXAMPLES = {
 
 
 def python_error(error: InputError) -> InputError:
-    """The error about a study, with Python's names for the tables of a study file."""
+    """Put the names of Python into an error on the tables of a study file."""
     texts = (error.allowed, error.hint)
     allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
     if error.field in EXAMPLES and not error.value:
@@ -203,10 +192,10 @@ PILOT_WARNING = (
 
 @dataclass(frozen=True, init=False)
 class Study:
-    """A named factorial design plus a seed.
+    """A named factorial design with a seed.
 
-    The design is the product of problems, what acts on them (algorithms under mechanisms, and protocols),
-    interval methods, n and level. A list is an axis, a scalar one value:
+    The design is the product of problems, n, levels, interval methods, and either mechanisms and algorithms
+    or protocols. A list of values is an axis of the design:
 
     >>> study = lf.Study(
     ...     problem=lf.Quantile(tau=[0.5, 0.9]), mechanism=lf.RandomizedResponse(epsilon=[0.5, 1.0]),
@@ -231,20 +220,20 @@ class Study:
     level : float or list of float
         Nominal coverage.
     replicates : int
-        Independent paths per cell.
+        Independent replicates of each cell.
     seed : int
         Seed of the study, in [0, 2^63).
     name : str
-        A file name: results go to ``runs/<name>`` unless another place is given.
+        A file name. A sweep writes to ``runs/<name>`` by default.
     independent_n : bool
-        Whether every n has paths of its own.
+        Whether each n has paths of its own. By default one path serves all n.
     trajectory : dict, optional
         ``{"first": 10, "points": 17}``: checkpoints at which errors along the path are kept.
     monitor : dict, optional
-        ``{"first_n": 1e4, "target_n": 1e5}``: measures for looking before the end; needs the rows of a
-        replicate to share a path.
+        ``{"first_n": 1e4, "target_n": 1e5}``: measures of looking before the end of a path. All n must share
+        paths.
     collection : dict, optional
-        ``{"unit": "s"}``: the unit of the data, kept for readers of the design. No result depends on it.
+        ``{"unit": "s"}``: the unit of the data, for readers of the design. No result depends on it.
     plugins : list of str
         Files and modules that define components of the study.
 
@@ -308,11 +297,11 @@ class Study:
 
     @property
     def methods(self) -> tuple[Entry, ...]:
-        """The interval methods, by the name that the constructor has for them."""
+        """The interval methods: the field ``method``."""
         return self.method
 
     def __repr__(self) -> str:
-        """The study as its constructor, without defaults."""
+        """Python expression that makes the study, without defaults."""
         given = {group: items_text(self.entries(group)) for group in PARTS if self.entries(group)}
         given.update(methods=items_text(self.method), n=items_text(self.n), level=items_text(self.level))
         given |= {name: repr(getattr(self, name)) for name in ("replicates", "seed", "name")}
@@ -345,18 +334,18 @@ class Study:
         if self.monitor is None:
             return
         if not self.method:
-            raise InputError("monitor", self.monitor.model_dump(), "a study with interval methods")
+            raise InputError("monitor", self.monitor.model_dump(), "needs interval methods")
         if any(path.horizon is not None for path in self.simulators()):
-            raise InputError("monitor", self.monitor.model_dump(), "a study whose n share their paths")
+            raise InputError("monitor", self.monitor.model_dump(), "needs a study whose n share their paths")
         if (self.monitor.first_n or 0) > self.n[-1]:
             allowed = f"at most {self.n[-1]:,}, the largest n"
             raise InputError("monitor.first_n", self.monitor.first_n, allowed)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
-        """Study from a mapping in the form of a study file.
+        """Make a study from tables as a study file has them.
 
-        ``stored``: the study of a run, which loads no plug-in.
+        ``stored``: they are the study of a run, whose plug-ins are not loaded.
         """
         return cls._of_fields(read_study(mapping, stored))
 
@@ -368,12 +357,12 @@ class Study:
 
     @classmethod
     def from_toml(cls, text: str) -> Study:
-        """Study from a text in TOML.
+        """Make a study from a text in TOML.
 
         Raises
         ------
         InputError
-            If it is not TOML, or no study.
+            If the text is not TOML, or not a study.
         """
         check_type("study", text, str, "the text of a study")
         if "\n" not in text and text.endswith(".toml"):
@@ -382,12 +371,12 @@ class Study:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> Study:
-        """The study of this name: a bundled one, a path of a ``.toml`` file, or the text of one.
+        """Read a study by the name of a bundled study, the path of a ``.toml`` file, or the text of a file.
 
         Raises
         ------
         InputError
-            If there is none, or it cannot be used.
+            If there is no such study, or the study is not valid.
         """
         allowed = "a study, the name of a bundled one, the path of a file, or a text in TOML"
         check_type("study", source, (str, os.PathLike), allowed)
@@ -395,15 +384,15 @@ class Study:
         return cls.from_toml(text) if "\n" in text else load_study(text, isinstance(source, os.PathLike))
 
     def replace(self, values: Mapping[str, object] | None = None, **settings: object) -> Study:
-        """The study with some settings replaced, by name.
+        """Make a copy of the study with some settings replaced.
 
         Parameters
         ----------
         values : mapping, optional
-            ``{"mechanism.epsilon": [0.5, 2.0]}``, for names with a dot.
+            Settings whose names have a dot, as in ``{"mechanism.epsilon": [0.5, 2.0]}``.
         **settings
-            ``n=[1e6]``, ``replicates=1000``, ``epsilon=2.0``; components as in
-            ``mechanism=Laplace(epsilon=1.0)``; see :mod:`ldpflow.study.study`.
+            Other settings, as in ``n=[1e6], replicates=1000, epsilon=2.0``, and components, as in
+            ``mechanism=Laplace(epsilon=1.0)``.
         """
         if values is not None and not isinstance(values, Mapping):
             raise InputError("values", values, "a mapping of names to values, or settings by name")
@@ -414,7 +403,7 @@ class Study:
         return self.with_fields(**changed)
 
     def with_fields(self, **changes: Any) -> Study:
-        # The fields have been read already. Without a docstring: it is for no user.
+        # No docstring, because it is not for users: `changes` are not checked.
         return self._of_fields({own.name: getattr(self, own.name) for own in fields(self)} | changes)
 
     def simulators(self) -> list[Simulator[Any, Any]]:
@@ -428,26 +417,22 @@ class Study:
         return result
 
     def _check_size(self) -> None:
-        """Refuse a design that is too large, counted without expanding it."""
         size = {group: sum(entry.size() for entry in self.entries(group)) for group in GROUPS}
         paths = size["problem"] * (size["mechanism"] * size["algorithm"] + size["protocol"])
         cells = paths * size["method"] * len(self.n) * len(self.level)
-        horizons = len(self.n) if self.independent_n else 1
+        paths *= len(self.n) if self.independent_n else 1
         named = [f"{count:,} {group}s" for group, count in size.items() if count or group == "method"]
-        factors = " x ".join(named)
-        factors += f" x {len(self.n):,} n x {len(self.level):,} levels"
-        if cells > MAX_CELLS:
-            raise InputError("study", f"{cells:,} cells", f"at most {MAX_CELLS:,} cells", factors)
-        if paths * horizons > MAX_PATHS:
-            count = f"{paths * horizons:,} paths"
-            raise InputError("study", count, f"at most {MAX_PATHS:,} paths", factors)
+        factors = " x ".join([*named, f"{len(self.n):,} n", f"{len(self.level):,} levels"])
+        for noun, count, most in (("cells", cells, MAX_CELLS), ("paths", paths, MAX_PATHS)):
+            if count > most:
+                raise InputError("study", f"{count:,} {noun}", f"at most {most:,} {noun}", factors)
 
     @cached_property
     def method_settings(self) -> list[Any]:
         return combinations(self.method)
 
     def plans(self) -> list[PathPlan]:
-        """The simulators, and the cells wanted from each in the order n, method, level."""
+        """List the simulators of the study with their cells, in the order n, method, level."""
         return self._plans
 
     @cached_property
@@ -462,7 +447,7 @@ class Study:
         return plans
 
     def _check_distinct(self, simulators: Sequence[Simulator[Any, Any]]) -> None:
-        """Refuse units that describe one path twice, with different numbers."""
+        """Refuse units with which two settings of the study describe one path."""
         units = [problem.in_own_unit()[1] for problem in combinations(self.problem)]
         if any(units) and len({simulator.key for simulator in simulators}) < len(simulators):
             given = [None if unit is None else unit.model_dump() for unit in units]
@@ -480,7 +465,6 @@ class Study:
                     yield {"problem": problem, **dict(zip((*names, table), values, strict=True))}
 
     def _make_plan(self, simulator: Simulator[Any, Any], users: tuple[int, ...]) -> PathPlan:
-        """Plan of the cells and checkpoints of a simulator for these numbers of users."""
         methods = [method for method in self.method_settings if method.applies(simulator)]
         for method in methods:
             problem = simulator.parts()["problem"]
@@ -499,12 +483,12 @@ class Study:
         return PathPlan(simulator, cells, simulator.checkpoints(users, points.first, points.points))
 
     def warnings(self) -> list[str]:
-        """Warnings about settings that can run but violate an assumption of a method's theory."""
+        """Warn of settings that can run but violate an assumption of a method's theory."""
         simulators = [plan.simulator for plan in self.plans()]
         used = [(m, s) for s in simulators for m in self.method_settings if m.applies(s)]
         found = [method.unsuitable(simulator) for method, simulator in used]
         for method in self.method_settings:
-            # One warning of a method is enough: for the first simulator and its largest n.
+            # One warning for each method is enough, the one for the largest n of the first simulator.
             reasons = (
                 method.unsuitable_at(simulator, n)
                 for other, simulator in used
@@ -522,19 +506,17 @@ class Study:
         return list(dict.fromkeys(text for text in found if text is not None))
 
     def left_out(self) -> list[str]:
-        """Sentences on methods, trajectories and replicates of the study that make no rows, and why."""
+        """Say which methods and trajectories of the study make no rows, and why."""
         simulators = self.simulators()
         found = []
         for kind in dict.fromkeys(method.kind for method in self.method_settings):
             methods = [method for method in self.method_settings if method.kind == kind]
+            pairs = [(simulator, method) for simulator in simulators for method in methods]
+            unused = [(s, method.unmet_need(s)) for s, method in pairs if not method.applies(s)]
+            used = len(unused) < len(pairs)
             reasons: dict[str, dict[str, None]] = {}
-            used = False
-            for simulator in simulators:
-                for method in methods:
-                    if method.applies(simulator):
-                        used = True
-                    else:
-                        reasons.setdefault(method.unmet_need(simulator), {})[name_of(simulator)] = None
+            for simulator, reason in unused:
+                reasons.setdefault(reason, {})[name_of(simulator)] = None
             for reason, names in reasons.items():
                 share = "is left out with" if used else "makes no interval in this study; it is left out with"
                 found.append(f"{kind} {share} {', '.join(names)}: {reason}")
@@ -542,15 +524,10 @@ class Study:
         still = {name_of(p.simulator): None for p in self.plans() if followed and not p.checkpoints}
         if still:
             found.append(f"trajectory: none of {', '.join(still)}, which makes no steps to follow")
-        for plan in self.plans():
-            for cell in plan.cells:
-                if left := self.replicates % cell.runs:
-                    row = f"{cell.method.kind}, level {cell.level:g}: a row is made of {cell.runs} replicates"
-                    found.append(f"{row}; the last {left} of {self.replicates:,} make none")
-        return list(dict.fromkeys(found))
+        return found
 
     def settings(self) -> dict[str, Any]:
-        """The canonical mapping: every axis a list, every default written out."""
+        """Tables of the study in a fixed form: each axis is a list, and defaults are written out."""
         plugins = plugins_of(self.components())
         sources = {"names": [p.name for p in plugins], "sha256": [p.sha256 for p in plugins]}
         settings = {
@@ -568,11 +545,11 @@ class Study:
         return {name: value for name, value in settings.items() if value is not None}
 
     def hash(self) -> str:
-        """First 16 hex digits of SHA-256 over the canonical JSON of the settings."""
+        """First 16 hex digits of the SHA-256 of the settings, written as canonical JSON."""
         return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
 
     def to_toml(self) -> str:
-        """The resolved study as a study file, every default written out."""
+        """Write the study as a study file, with all defaults."""
         return f"# Resolved study, hash {self.hash()}\n" + toml_text(self.settings())
 
 
@@ -595,42 +572,34 @@ def name_of(simulator: Any) -> str:
 
 
 def bundled_studies() -> dict[str, Path]:
-    """The study files that come with the package, by name, whatever their folder.
+    """List the study files of the package by name.
 
     >>> sorted(lf.bundled_studies())[:2]
     ['arena', 'arena-regression']
     """
     package = Path(ldpflow.__file__).parent
-    # In a source checkout they lie next to the package.
+    # In a source checkout the folder of studies lies next to the package.
     root = package if (package / "workflows").is_dir() else package.parent
     files = {file.stem: file for file in root.glob("workflows/**/*.toml")}
     return dict(sorted(files.items()))
 
 
 def load_study(source: str, is_path: bool = False) -> Study:
-    """Read a bundled study, by its name, or a study file. ``is_path``: ``source`` is a path in any case."""
+    """Read a bundled study by its name, or a study file. ``is_path``: ``source`` is always a path."""
     bundled = bundled_studies()
     if source in bundled and not is_path:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")
     elif is_path or source.endswith(".toml") or "/" in source:
-        if "\0" not in source and not os.path.lexists(source):
-            close = closest(Path(source).name, study_files(source))
-            hint = f"No such file or directory. {close}".strip()
-            raise InputError("study", source, "a file that can be read", hint)
-        if os.path.isdir(source):
-            hint = "It is a directory: ldpflow summary and ldpflow report show a run."
-            raise InputError("study", source, "a file in TOML", hint)
         file, text = Path(source).name, read_text(source, "study")
     else:
-        close = closest(source, [*bundled, *study_files(source)])
-        hint = close or ("" if "." in source else nearest(source, bundled))
-        raise InputError("study", source, "the name of a bundled study or a .toml file", hint)
+        allowed = "the name of a bundled study or a .toml file"
+        raise InputError("study", source, allowed, nearest(source, bundled))
     stored = is_stored(source)
     if stored:
         verify_checksum(text, source)
     mapping = parse_toml(text, "study", source)
     try:
-        # A study without a name is called like its file.
+        # The name of the file is the default name of the study.
         return Study.from_mapping({"name": file.removesuffix(".toml")} | mapping, stored)
     except InputError as error:
         if type(error) is not InputError or (source in bundled and not is_path):
@@ -650,15 +619,8 @@ def is_stored(source: str) -> bool:
     )
 
 
-def study_files(source: str) -> list[str]:
-    try:
-        return sorted(entry.name for entry in Path(source).parent.iterdir() if entry.name.endswith(".toml"))
-    except (OSError, ValueError):
-        return []
-
-
 def faulty_table(group: str, tables: object) -> int:
-    """Place in a list of tables of the first one that cannot be read by itself; 0 if there is none."""
+    """Find the place, in a list of tables, of the first table that cannot be read. 0 if all can be read."""
     for place, table in enumerate(tables if isinstance(tables, list) and group in GROUPS else ()):
         try:
             combinations(read_group(group, table))
@@ -668,7 +630,7 @@ def faulty_table(group: str, tables: object) -> int:
 
 
 def line_of(text: str, field: str, place: int = 0) -> int | None:
-    """First line of a study file that gives a setting, or else that of its table, the one at ``place``."""
+    """Find the line of a setting in a study file, or the line of its table. ``place`` chooses among tables."""
     table, _, key = field.partition(".")
     section, found = "", None
     for number, line in enumerate(text.splitlines(), 1):

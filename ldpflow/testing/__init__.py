@@ -1,4 +1,4 @@
-"""For authors of components: the random numbers of a replicate, and checks of a plug-in."""
+"""Checks of a plug-in, and the random numbers of a replicate, for authors of components."""
 
 from ldpflow.testing.checks import ComponentFinding, Draws, check_plugin, draws
 

@@ -1,10 +1,11 @@
 """Checks of a plug-in, to run before a long sweep.
 
-They cover shapes, the true value and the unbiasedness of the private gradient (by simulation), the
-sensitivity that scales a mechanism's noise, and the contract on bits: equal for one replicate and for many,
-and in another process. Each comparison with a simulated mean fails a correct component about once in ten
-thousand. A check may make several of them. A check is a function of a component that returns a remark or
-nothing, and raises :class:`Wrong` if it fails.
+Simulations check the true value, the unbiasedness of the private gradient and the sensitivity that scales
+the noise of a mechanism. Other checks are on shapes, and on bits: rows must be equal for one replicate and
+for many, and in another process. A comparison with a simulated mean fails for a correct component about once
+in ten thousand times.
+
+A check is a function of a component. It returns a remark or None, and raises :class:`Wrong` if it fails.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,11 @@ from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.intervals.variance import Oracle
 from ldpflow.components.mechanisms import Mechanism
-from ldpflow.components.mechanisms.laplace import Laplace
 from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.problems import Problem
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.standard_laws import DataLaw
-from ldpflow.components.protocols import Protocol
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.numerics import constants
 from ldpflow.numerics.constants import normal_quantile
@@ -50,8 +48,8 @@ from ldpflow.practice.audit.distinguishing import claim_of
 from ldpflow.settings import Settings
 from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass, run_path, table_of
-from ldpflow.simulators.rows import Batch, fault_in, simulate
-from ldpflow.simulators.simulator import Cell
+from ldpflow.simulators.rows import Batch, simulate
+from ldpflow.simulators.simulator import Cell, by_runs
 from ldpflow.study.plugins import components_of, load_plugin, place_of_error
 
 Array = NDArray[np.float64]
@@ -64,9 +62,9 @@ class Draws:
     Parameters
     ----------
     data : ndarray, shape (count, variates of the problem)
-        Record i is made from row i.
+        Row i makes the record of user i.
     noise : ndarray, shape (count, variates of the mechanism)
-        Row i has the draws of the i-th application of the mechanism.
+        Row i has the variates with which the mechanism randomises the i-th gradient.
     """
 
     data: Array
@@ -74,17 +72,18 @@ class Draws:
 
 
 def draws(simulator: Any, seed: int, replicate: int, count: int) -> Draws:
-    """The standard variates that a one-pass simulator consumes in one replicate, in order.
+    """Draw the standard variates that a one-pass simulator uses in one replicate, in order.
 
     Parameters
     ----------
     simulator : Simulator
         Combination of a problem, a mechanism and a one-pass algorithm.
     seed : int
-        The study's seed.
+        Seed of the study.
     replicate : int
+        Number of the replicate, from 0.
     count : int
-        Users.
+        Number of users.
     """
     data = planes(seed, "data", simulator.data_key(), replicate, simulator.problem.variates(), count)
     return Draws(data, noise_draws(simulator, seed, replicate, count))
@@ -103,7 +102,6 @@ def noise_draws(simulator: Any, seed: int, replicate: int, count: int) -> Array:
 
 
 def plane(state: Any, variate: Variate) -> Array:
-    """The next CHUNK draws of a variate in the first lane."""
     own = None if variate.law is None else variate.law.own
     parts = () if variate.law is None else variate.law.components
     out = np.empty(PLANE)
@@ -113,7 +111,7 @@ def plane(state: Any, variate: Variate) -> Array:
         base = "uniform" if parts else variate.name if own is None else own.base
         SAMPLERS[base](state, variate.parameter, out)
     drawn = out.reshape(CHUNK, LANES)[:, 0]
-    if parts:  # a mixture: all components are drawn, and a uniform selects one
+    if parts:  # a mixture draws a value of each component, and a uniform variate selects one
         values = [part.law.location + part.law.scale * plane(state, part.law.variate) for part in parts]
         ends = np.cumsum([part.weight for part in parts]) / sum(part.weight for part in parts)
         return np.choose(np.searchsorted(ends[:-1], drawn, side="right"), values)
@@ -126,7 +124,7 @@ def plane(state: Any, variate: Variate) -> Array:
 def planes(
     seed: int, role: str | None, key: str, replicate: int, variates: Sequence[Variate], count: int
 ) -> Array:
-    """The first ``count`` draws of every variate, shape (count, len(variates))."""
+    """Draw the first ``count`` values of each variate, shape (count, len(variates))."""
     assert role is not None
     state = lane_states(seed, role, key, [replicate])
     chunks = []
@@ -139,13 +137,13 @@ def planes(
 STEPS = 1000
 SEED = 20240520
 ERROR_RATE = 1e-4
-
+LEVELS = (0.5, 0.9, 0.99)
 
 Check = Callable[[Any], str | None]
 
 
 class Wrong(LdpflowError):
-    """Failed check, with its finding."""
+    """Finding of a check that fails."""
 
 
 def path_of(
@@ -161,32 +159,30 @@ def quantile_of(law: DataLaw) -> Quantile:
 
 
 def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
-    """A simulator with the component, and the interval methods to compute."""
-    if isinstance(component, IntervalMethod):
+    if component.group == "method":
         return path_of(), [component]
-    if isinstance(component, Protocol):
+    if component.group == "protocol":
         simulator = Counts(Quantile(), component, max(STEPS, component.least_users()))
         return simulator, [method for method in (Inversion(), Fieller()) if method.applies(simulator)]
-    if isinstance(component, DataLaw):
+    if component.group == "law":
         component = quantile_of(component)
-    roles: dict[str, type] = {"problem": Problem, "mechanism": Mechanism, "algorithm": Algorithm}
-    parts: dict[str, Any] = {role: component for role, kind in roles.items() if isinstance(component, kind)}
-    return path_of(**parts), []
+    return path_of(**{component.group: component}), []
 
 
 def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
-    """Rows with these numbers at two numbers of users, each of as many replicates as the method takes."""
+    """Simulate the rows with these numbers, at two numbers of users and three levels."""
     simulator, methods = with_others(component)
     users = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
-    cells = tuple(Cell(n, method, 0.9) for n in users for method in methods or [Oracle()])
-    rows: list[dict[str, Any]] = simulate(
-        Batch(simulator, SEED, numbers.start, numbers.stop, cells)
-    ).rows.to_pylist()
+    cells = [Cell(n, m, level) for n in users for m in methods or [Oracle()] for level in LEVELS]
+    rows: list[dict[str, Any]] = []
+    for group in by_runs(cells).values():
+        batch = Batch(simulator, SEED, numbers.start, numbers.stop, group)
+        rows += simulate(batch).rows.to_pylist()
     return rows
 
 
 def bits(rows: list[dict[str, Any]]) -> str:
-    return hashlib.sha256(repr(rows).encode()).hexdigest()  # a float's text has all of its bits
+    return hashlib.sha256(repr(rows).encode()).hexdigest()  # the text of a float determines its bits
 
 
 def runs(component: Any) -> str:
@@ -198,7 +194,6 @@ def runs(component: Any) -> str:
 
 
 def lanes_agree(component: Any) -> None:
-    """Check that row 5 is equal alone and among many."""
     alone = rows_of(component, range(5, 6))
     among = [row for row in rows_of(component, range(LANES)) if row["replicate"] == 5]
     if bits(alone) != bits(among):
@@ -208,26 +203,29 @@ def lanes_agree(component: Any) -> None:
 
 
 def gradients(problem: Problem, mechanism: Mechanism, point: tuple[float, ...]) -> Array:
-    """Private gradients at one point in LANES replicates of STEPS users, or fewer if d > 10: (users, d)."""
+    """Simulate private gradients at one point, shape (users, d). Each of LANES replicates has STEPS users.
+
+    There are fewer users if d > 10, since a transcript keeps d^2 numbers in each step.
+    """
     stays = {"c_factors": (0.0,) * len(point), "theta0_offsets": point}  # no step moves theta
     simulator = OnePass(problem, mechanism, LdpSgd().model_copy(update=stays))
-    found = transcript(simulator, min(STEPS, 10 * STEPS // len(point)))[1]  # its sums have d^2 numbers a step
+    found = transcript(simulator, min(STEPS, 10 * STEPS // len(point)))[1]
     return np.asarray(found.transpose(0, 2, 1).reshape(-1, problem.dimension))
 
 
 def transcript(simulator: Any, steps: int) -> Array:
-    """theta_(i-1) and its private gradient in steps 1, ..., steps, shape (2, steps, d, LANES)."""
+    """Simulate theta_(i-1) and the private gradient there for i = 1, ..., steps: (2, steps, d, LANES)."""
     times = range(1, steps + 1)
     sums = run_path(simulator, SEED, range(LANES), times, times, ("transcript_linear",)).running_sums
     found = np.asarray(sums["transcript_linear"][:2])
-    # Sums start again after a power of two.
+    # The kernel keeps sums over steps. They start again after each power of two.
     starts = [i for i in range(1, steps) if i & (i - 1)]
     found[:, starts] -= found[:, [i - 1 for i in starts]].copy()
     return found
 
 
 def near(sample: Array, what: str) -> str:
-    """Test that the means of a sample are 0, at ERROR_RATE over the coordinates."""
+    """Test that the means of a sample are 0, with ERROR_RATE for all coordinates together."""
     count, d = sample.shape
     mean = sample.mean(axis=0)
     error = sample.std(axis=0, ddof=1) / math.sqrt(count)
@@ -240,8 +238,6 @@ def near(sample: Array, what: str) -> str:
 
 DRAWS = 8000
 TAUS = (0.1, 0.3, 0.5, 0.7, 0.9)
-LEVELS = (0.5, 0.9, 0.99)
-FEW_ROWS = 8
 
 
 def truth_of(problem: Problem) -> tuple[float, ...]:
@@ -273,7 +269,6 @@ def gradient_covariance(problem: Problem) -> str:
 
 
 def sensitivity(problem: Problem) -> str:
-    """Check that no two gradients at one point are farther apart than declared."""
     worst = {"l1": 0.0, "l2": 0.0}
     for scale in (0.0, 1.0, -3.0):
         g = gradients(problem, NoMechanism(), tuple(v + scale for v in truth_of(problem)))
@@ -295,13 +290,12 @@ def mechanism_runs(mechanism: Mechanism) -> str:
 
 
 def noise_at(mechanism: Mechanism, point: float) -> Array:
-    """A(g) - g of equal users for the median."""
+    """Simulate A(g) - g for the median, shape (users, 1)."""
     private, bare = (gradients(Quantile(), other, (point,)) for other in (mechanism, NoMechanism()))
     return private - bare
 
 
 def unbiased(mechanism: Mechanism) -> str:
-    """Check that noise has mean 0."""
     for point in (0.0, 1.0, -0.5):
         noise = noise_at(mechanism, point)
         near(noise, f"E[A(g) - g] at {point}")
@@ -325,7 +319,7 @@ def statement(mechanism: Mechanism) -> str:
 
 def declared_steps(algorithm: Algorithm) -> str:
     if not algorithm.has_intervals:
-        return "it makes too few for intervals"
+        return "not compared: the algorithm makes too few steps for intervals"
     gamma, c = algorithm.step_exponent(), algorithm.step_constant()
     if math.isnan(gamma) and math.isnan(c):
         return "not declared: no method or prediction reads them"
@@ -334,26 +328,27 @@ def declared_steps(algorithm: Algorithm) -> str:
         if math.isnan(c):
             return "not compared: the recursion keeps no transcript (kernel.keep_step)"
         raise Wrong("kernel.keep_step() has to get theta_(i-1) and its private gradient in every step")
-    last, half = len(realised), len(realised) // 2
+    last = len(realised)
     if math.isnan(c):
+        half = last // 2
         found = math.log(realised[half - 1] / realised[last - 1]) / math.log(last / half)
         if not abs(found - gamma) < 0.1:
             raise Wrong(f"steps {half} to {last} fall like i^-{found:.3g}, step_exponent() is {gamma:g}")
         return f"they fall like i^-{gamma:g}; their sizes are not declared, so TR and TRC are left out"
     declared = c * np.arange(1.0, last + 1) ** -gamma
-    wrong = np.flatnonzero(np.abs(realised - declared) > 1e-6 * declared)
-    if len(wrong):
-        i = int(wrong[np.argmax(np.abs(np.log(realised[wrong] / declared[wrong])))])
+    wrong = np.abs(realised - declared) > 1e-6 * declared
+    if wrong.any():
+        i = int(np.argmax(wrong))
         raise Wrong(
-            f"step {i + 1} has size {realised[i]:.6g}, step_constant() and step_exponent() declare "
-            f"{c:g} i^-{gamma:g} = {declared[i]:.6g}; let step_constant() return math.nan where "
-            "steps have another size"
+            f"step {i + 1} has size {realised[i]:.6g}; step_constant() and step_exponent() declare "
+            f"{c:g} i^-{gamma:g} = {declared[i]:.6g}. If steps have another size, let step_constant() return "
+            "math.nan"
         )
     return f"{c:g} i^-{gamma:g} in {last} steps"
 
 
 def step_sizes_of(simulator: Any) -> Array:
-    """eta_i = (theta_(i-1) - theta_i)/A_i, the median over LANES replicates; NaN without a transcript."""
+    """Compute eta_i = (theta_(i-1) - theta_i)/A_i, the median over LANES replicates. NaN: no transcript."""
     theta, gradient = transcript(simulator, STEPS // simulator.algorithm.records_per_step())[:, :, 0]
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -361,7 +356,7 @@ def step_sizes_of(simulator: Any) -> Array:
 
 
 def method_times(method: Any) -> str:
-    """Check that times increase, lie within the run and are at most count_times()."""
+    """Check that times increase and lie within the run. Their number must not exceed count_times()."""
     algorithm = LdpSgd()
     asked = {
         "times()": np.asarray(method.times(STEPS, algorithm)),
@@ -376,20 +371,6 @@ def method_times(method: Any) -> str:
         if most < len(found):
             raise Wrong(f"count_times() says at most {most}, {name} has {len(found)}")
     return f"{len(asked['level_times()'])} times"
-
-
-def method_shapes(method: Any) -> None:
-    """Check that limits have the shape of the record, and lower limits lie below upper ones."""
-    simulator = path_of(mechanism=Laplace())
-    for replicates, group in groupby(LEVELS, method.runs):
-        levels = [*group]
-        rows = LANES if replicates == 1 else FEW_ROWS
-        cells = [Cell(STEPS, method, level) for level in levels]
-        record = simulator.run(SEED, range(rows * replicates), simulator.needs(cells, ()))
-        found = method.intervals(record, STEPS, levels)
-        fault = fault_in(method, found, (len(levels), 1, rows))
-        if fault is not None:
-            raise Wrong(fault)
 
 
 def law_base(law: DataLaw) -> str:
@@ -420,45 +401,41 @@ def law_draws(law: DataLaw) -> str:
     expected = problem.data_law().cdf_values(values)
     ranks = np.arange(1, DRAWS + 1) / DRAWS
     distance = float(max((ranks - expected).max(), (expected - ranks).max() + 1 / DRAWS))
-    # Kolmogorov's statistic, by the bound of Dvoretzky, Kiefer, Wolfowitz and Massart.
+    # Kolmogorov's statistic. Its bound is that of Dvoretzky, Kiefer, Wolfowitz and Massart.
     if distance > math.sqrt(math.log(2 / ERROR_RATE) / (2 * DRAWS)):
         raise Wrong(f"the distribution of {DRAWS:,} draws is {distance:.3g} away from cdf()")
     return f"{DRAWS:,} draws"
 
 
-CHECKS: dict[type, tuple[tuple[str, Check], ...]] = {
-    Problem: (
+CHECKS: dict[str, tuple[tuple[str, Check], ...]] = {
+    "problem": (
         ("shapes", problem_shapes),
         ("runs", runs),
         ("true value: E g(X, theta*) = 0", true_value),
         ("covariance of the gradient", gradient_covariance),
         ("sensitivity", sensitivity),
     ),
-    Mechanism: (
+    "mechanism": (
         ("runs", mechanism_runs),
         ("unbiased: E[A(g) | g] = g", unbiased),
         ("covariance of the noise", noise_covariance),
         ("privacy statement", statement),
     ),
-    DataLaw: (
+    "law": (
         ("base", law_base),
         ("cdf, density and quantile agree", law_functions),
         ("runs", runs),
         ("draws have the law", law_draws),
     ),
-    IntervalMethod: (
-        ("times", method_times),
-        ("runs", runs),
-        ("shapes, limits in order", method_shapes),
-    ),
-    Algorithm: (("runs", runs), ("declared steps are the realised ones", declared_steps)),
+    "method": (("times", method_times), ("runs", runs)),
+    "algorithm": (("runs", runs), ("declared steps are the realised ones", declared_steps)),
+    "protocol": (("runs", runs),),
 }
-"""Checks by base class, in order. A component without a base class here is only run."""
+"""Checks by group of the component, in order."""
 
 
 def checks_of(component: Any) -> dict[str, Check]:
-    own = next((checks for base, checks in CHECKS.items() if isinstance(component, base)), (("runs", runs),))
-    return dict(own) | {"same bits for one replicate and for many": lanes_agree}
+    return dict(CHECKS[component.group]) | {"same bits for one replicate and for many": lanes_agree}
 
 
 RANGE = (-4.0, 4.0)
@@ -466,16 +443,18 @@ RANGE = (-4.0, 4.0)
 
 @dataclass(frozen=True)
 class ComponentFinding:
-    """One check of one component.
+    """Finding of one check of a component.
 
     Parameters
     ----------
     component : str
         Name of the class.
     check : str
+        Name of the check.
     passed : bool
+        Whether the component passed the check.
     detail : str
-        Finding, or the reason why the check could not run.
+        Remark of the check, or the reason why it failed.
     """
 
     component: str
@@ -489,7 +468,7 @@ class ComponentFinding:
 
 
 def check_plugin(source: str) -> list[ComponentFinding]:
-    """Check every component that a plug-in registers, with its default settings.
+    """Check each component that a plug-in registers, with its default settings.
 
     Parameters
     ----------
@@ -499,12 +478,12 @@ def check_plugin(source: str) -> list[ComponentFinding]:
     Returns
     -------
     list of ComponentFinding
-        In the order of the checks. A check that raises counts as failed.
+        Findings in the order of the checks. A check that raises an exception counts as failed.
 
     Raises
     ------
     InputError
-        If the plug-in cannot be imported, or registers nothing.
+        If the plug-in cannot be imported, or registers no component.
     """
     kinds = components_of(load_plugin(source))
     if not kinds:
@@ -513,7 +492,7 @@ def check_plugin(source: str) -> list[ComponentFinding]:
 
 
 def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFinding]:
-    """Run all checks of one component, or none if it cannot be made or run."""
+    """Run the checks of a component. Stop if it cannot be made, or if its rows cannot be simulated."""
     made: list[Any] = []
     yield find(kind, "default settings", lambda: made.append(default_of(kind)))
     for component in made:
@@ -525,7 +504,6 @@ def check_component(kind: type[Settings], source: str) -> Iterator[ComponentFind
 
 
 def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> ComponentFinding:
-    """Run a check and return its finding. An exception counts as a failed check."""
     try:
         return ComponentFinding(kind.__name__, name, True, check() or "")
     except Exception as error:
@@ -533,7 +511,6 @@ def find(kind: type[Settings], name: str, check: Callable[[], str | None]) -> Co
 
 
 def one_message(error: Exception) -> str:
-    """An exception in one line: type, message and place."""
     text = " ".join(str(error).split())[:300]
     if isinstance(error, LdpflowError):
         return text
@@ -541,9 +518,8 @@ def one_message(error: Exception) -> str:
 
 
 def default_of(kind: type[Settings]) -> Any:
-    """Make a component with default settings, and a range around 0 if a protocol needs one."""
-    ranged = issubclass(kind, Protocol) and "range" in kind.model_fields
-    return kind.model_validate({"range": RANGE} if ranged else {})
+    """Make a component with default settings. A protocol that needs a range gets RANGE."""
+    return kind.model_validate({"range": RANGE} if "range" in kind.model_fields else {})
 
 
 def processes_agree(source: str, component: Any) -> None:

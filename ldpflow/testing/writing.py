@@ -1,4 +1,4 @@
-"""Templates of components and their tests: what ``ldpflow new`` writes."""
+"""Write a component and its test from templates, for ``ldpflow new``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KINDS = ("problem", "law", "mechanism", "algorithm", "method")
 
 
 def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
-    """Write ``NAME.py`` with a component and ``test_NAME.py`` with its test, which passes as it is."""
+    """Write ``NAME.py`` with a working component, and ``test_NAME.py`` with its test."""
     if kind not in KINDS:
         raise InputError("kind", kind, f"one of {', '.join(KINDS)}", closest(kind, KINDS))
     if not re.fullmatch("[a-z][a-z0-9_]{0,49}", name):

@@ -24,14 +24,12 @@ SKEW = lf.LeastSquares(
 
 
 def path_of(problem, algorithm, n, mechanism=None):
-    """A path as a study makes it."""
     horizon = n if algorithm.depends_on_horizon() else None
     mechanism = mechanism or lf.NoMechanism()
     return OnePass(problem, mechanism, algorithm.resolved(problem, horizon), horizon)
 
 
 def records(path, replicate, n):
-    """X and y of a simulated replicate."""
     p = path.problem
     z = draws.data(path, SEED, replicate, n)
     unit = [LAWS[law][1] for law in (p.design, p.errors)]
@@ -168,7 +166,6 @@ def test_margin_of_the_thresholds():
 
 
 def test_sensitivities_are_never_exceeded():
-    """Clipped gradients are at most 2 zeta apart (6.3): what is not finite included."""
     lanes = clipped_gaussian.LANES
     rng = np.random.default_rng(6)
     zeta = 1.3

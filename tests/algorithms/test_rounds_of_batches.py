@@ -75,6 +75,7 @@ def test_without_rounds_settings_and_law_are_as_before():
     assert set(description(simulator)["limit_law"]) == {"variances", "users_per_step"}
 
 
+@pytest.mark.thorough
 def test_a_transcript_has_the_users_of_complete_rounds(tmp_path):
     bits = {"problem": {"kind": "quantile"}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}}
     simulator = simulators(changed(rounds=30) | bits)[-1]

@@ -155,7 +155,7 @@ def test_settings_that_a_law_does_not_have_are_refused():
     ("right", "wrong", "said"),
     [
         ('"ramp"', '"normal"', "ldpflow has this one"),
-        ("    shape: ", "    other: float = 1.0\n    shape: ", "no setting but `shape`"),
+        ("    shape: ", "    other: float = 1.0\n    shape: ", "`shape` as its only setting"),
         ("def cdf", "def distribution", "cdf"),
     ],
 )

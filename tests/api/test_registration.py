@@ -108,7 +108,7 @@ def test_a_kernel_function_with_other_parameters_is_refused_before_it_is_compile
     ("setting", "said"),
     [
         ("pass", "nothing_there.py' is not allowed.*@lf.register"),
-        ("kind = 'mine'", r"attribute in line 4. A setting needs its type, as in kind: Literal\["),
+        ("kind = 'mine'", "line 4: Field 'kind' .* require a type annotation"),
         ("size: type(lf) = 3", "Error in line 4: Unable to generate pydantic-core schema for <class"),
     ],
 )

@@ -76,7 +76,6 @@ def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypa
         assert ldpflow("summary", place).err.endswith("There is no run there. Did you mean 'runs/mine'?\n")
     assert "The runs in it: runs/mine." in ldpflow("report", "runs").err
     assert "its run is runs/my by default" in ldpflow("summary", "my.toml").err
-    assert "ldpflow summary and ldpflow report show a run" in ldpflow("sweep", "runs/mine").err
 
 
 def test_verify(ldpflow, tmp_path):

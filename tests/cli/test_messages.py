@@ -86,16 +86,6 @@ def test_a_run_whose_name_is_not_utf8_is_one_message(command, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_nearest_study_files_of_the_folder_are_named(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "skew.toml").write_text("")
-    (tmp_path / "deep").mkdir()
-    for name in ("skew.tml", "skew", "./skw.toml", "deep/../skew.tolm", "quikstart"):
-        assert main(["sweep", name, "--out", "r"]) == 2
-        nearest = "quickstart" if name == "quikstart" else "skew.toml"
-        assert f"Did you mean '{nearest}'?" in capsys.readouterr().err
-
-
 def test_a_study_file_may_begin_with_a_byte_order_mark(tmp_path):
     (tmp_path / "s.toml").write_bytes(b"\xef\xbb\xbf" + study().to_toml().encode())
     assert load_study(str(tmp_path / "s.toml")).hash() == study().hash()

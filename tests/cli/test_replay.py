@@ -34,14 +34,12 @@ def test_a_diagnostic_that_differs_is_shown_and_the_edit_is_named_first(swept, l
     (tmp_path / "mine.py").write_text(METHOD.replace("FACTOR = 2.0", "FACTOR = 4.0"))
     found = ldpflow("replay", "run", "--replicate", 3, "--plugin", "mine.py")
     assert found.code == 1 and "DIFFERENT" in found.out
-    assert re.search(
-        r"warning: the plug-in mine is not the source .* is in \S*run/plugins/mine-\w+/", found.err
-    )
+    assert re.search(r"warning: the plug-in mine has changed .* in \S*run/plugins/mine-\w+/", found.err)
     different = [line for line in found.out.splitlines() if line.rstrip().endswith("DIFFERENT")]
     assert ["whole_width" in line for line in different] == [True, True, False]  # two half widths, verdict
     again = ldpflow("check", "run", "--recompute", 1.0, "--plugin", "mine.py")
     lines = again.out.splitlines()
-    assert again.code == 1 and "the plug-in mine is not the source that" in again.err
+    assert again.code == 1 and "the plug-in mine has changed since this run" in again.err
     assert not any("hash" in line for line in lines) and "computed again differ" in lines[0]
 
 

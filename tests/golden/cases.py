@@ -13,7 +13,7 @@ RECORDS = {"least_squares": "real.csv", "robust_regression": "real.csv", "noncon
 
 
 def write_records(folder):
-    """Files of 97 records of three features, from integer arithmetic alone: y real, or 0 or 1."""
+    """Write files of 97 records with three features, by integer arithmetic: y is real, or 0 or 1."""
     real, binary = ["a,b,c,y"], ["a,b,c,y"]
     for i in range(97):
         a, b, c = ((37 * i + 11 * k * k + 5 * i * k) % 101 - 50 for k in (1, 2, 3))
@@ -25,7 +25,7 @@ def write_records(folder):
 
 
 def study(problem, mechanism, algorithm, **more):
-    """A study of 8 replicates; chunks of random numbers are 128 steps long, so 300 are three of them."""
+    """Make a study of 8 replicates. 300 steps take three chunks of random numbers."""
     made = {
         "name": "golden",
         "seed": 20261122,
@@ -56,7 +56,6 @@ ONE_EACH = [{"kind": "BB", "B": 50}, {"kind": ["BM", "oracle"]}]
 
 
 def transcript(*degrees):
-    """TR with both variances and TR-BM, of some degrees and burn-ins."""
     return [
         {"kind": ["TR", "TR-BM"], "degree": list(degrees), "burn_in": ["n^0.4", "0.1n"]},
         {"kind": "TR", "degree": list(degrees), "burn_in": "0.01n", "variance": "residual"},
@@ -80,7 +79,6 @@ def law(name, **settings):
 
 
 def scalars():
-    """Quantiles: laws, mechanisms, running sums, mini-batches, perturbed paths."""
     yield "quantile-response", study(MEDIAN, RESPONSE, SGD, method=PLAIN, points=4)
     yield "quantile-response-sn", study(MEDIAN, RESPONSE, SGD, method=[*PLAIN, *SN])
     yield "quantile-response-tr", study(MEDIAN, RESPONSE, SGD, method=transcript(1, 2))
@@ -131,7 +129,6 @@ def scalars():
 
 
 def coefficients(d):
-    """1, -1/2, 1/3, ... : every coordinate another truth."""
     return [(-1) ** j / (j + 1) for j in range(d)]
 
 
@@ -144,7 +141,6 @@ def logistic(d, **settings):
 
 
 def vectors():
-    """Quantile regression, Huber and logistic regression, quadratics."""
     median = {"kind": "quantile_regression"}
     slow = {"kind": "ldp_sgd", "gamma": 0.6, "c": 0.4}
     followed = {"method": [], "points": 5, "level": 0.9}
@@ -218,7 +214,6 @@ def least_squares(d, **settings):
 
 
 def regressions():
-    """Least squares in one pass: constant and decaying steps, clipping, second moments."""
     clipped = {"kind": "clipped_gaussian", "clip": [1.0, 4.0], "mu": 1.0}
     tail = {"kind": "tail_sgd", "eta": [0.01, 0.1]}
     decaying = {"kind": "ldp_sgd", "gamma": 0.6, "c": 0.5}
@@ -269,12 +264,10 @@ def nonconvex(d, **settings):
 
 
 def epochs(problem, algorithm, **more):
-    """A study of a finite sum: trajectories alone."""
     return study(problem, None, algorithm, **{"n": 30, "points": 5, "level": 0.9, **more})
 
 
 def finite_sums():
-    """Many epochs over the same records: every algorithm, noise and order, every problem."""
     base = {"epsilon": 4.0, "epochs": 4.0}
     tree = {"kind": "dp_nsgd", **base}
     reduced = {"kind": "dp_nsgd_reduced", **base}
@@ -356,7 +349,6 @@ REGIONS = [
 
 
 def arena():
-    """Methods of the arena, on scalars and vectors."""
     yield "arena", study({"kind": "quantile", "tau": 0.9}, RESPONSE, SGD, method=ARENA)
     yield "arena-none", study(MEDIAN, NONE, SGD, method=ARENA)
     batches = {"kind": "minibatch_sgd", "rounds": [50, 90], "c": 2.0}
@@ -372,14 +364,12 @@ LIMITS = [{"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"
 
 
 def counts(protocol, **problem):
-    """A study of a protocol."""
     made = study({"kind": "quantile", "tau": 0.9, **problem}, None, None, method=LIMITS, n=[300, 5000])
     del made["algorithm"]
     return made | {"protocol": {"epsilon": 1.0, **RANGE, **protocol}}
 
 
 def protocols():
-    """Protocols of every kind, with what deployments add, and several quantiles from one report."""
     budgets = {"epsilon": [0.5, 4.0]}
     yield "one-shot", counts({"kind": ONE_SHOT, "k": 16, **budgets})
     yield "rounds", counts({"kind": "rounds", "rounds": [3, 5], **budgets})
@@ -416,12 +406,15 @@ FURTHER = ("arena", "protocols")
 FAST = {
     "quantile-response", "quantile-response-all", "quantile-response-horizons", "quantile-normal-bit",
     "minibatch-laplace", "perturbed-response", "linear-d2", "linear-d2-laplace-tr1-sn", "adaptive-d3",
-    "moments-d3", "epochs-tree-reshuffled", "epochs-full", "arena", "one-shot", "rounds",
+    "moments-d3", "arena", "one-shot", "rounds",
 }  # fmt: skip
-"""One case of each kind of kernel, compiled."""
+"""Compiled cases. tests/golden/test_runs.py compiles the kernels of finite sums."""
 
-UNCOMPILED = {"regression-d2-laplace", "least-squares-diverged", "cells-private_bit"}
-"""A case of each further kind as plain Python: other tests compile a kernel like these."""
+UNCOMPILED = {
+    "regression-d2-laplace", "least-squares-diverged", "cells-private_bit", "epochs-tree-reshuffled",
+    "epochs-full",
+}  # fmt: skip
+"""Cases that also run as plain Python. Other tests compile a kernel of each of these kinds."""
 
 THOROUGH = UNCOMPILED | {
     "quantile-response-few", "quantile-laplace-bit", "quantile-normal-bit-32", "linear-d2-budget-law",

@@ -2,8 +2,8 @@
 
 A golden file that changes means that results have changed: see "Golden results" in CONTRIBUTING.md.
 
-Rows are hashed in a form that survives new columns and another order of rows: the columns that a golden
-file names as text, floats by their hexadecimal form; the rows sorted. Types of Arrow do not enter.
+Hashes do not depend on new columns, the order of rows or Arrow's types: the columns that a golden file names
+are written as text, floats in hexadecimal form, and the rows are sorted.
 """
 
 import argparse
@@ -27,14 +27,13 @@ BUNDLED = {file.stem: file for file in sorted((HERE.parents[1] / "workflows").rg
 
 
 def as_text(value):
-    """Text of a value with nothing rounded; NaN equals itself."""
     if value is None:
         return "null"
     return value.hex() if isinstance(value, float) else str(value)
 
 
 def canonical_rows(table, columns):
-    """Rows as text, sorted; a column that the table lacks is null."""
+    """Write rows as sorted tuples of text. A column that the table lacks is null."""
     texts = [
         [as_text(value) for value in table[name].to_pylist()]
         if name in table.column_names
@@ -49,7 +48,7 @@ def digest(lines):
 
 
 def table_hashes(table, columns):
-    """SHA-256 of the columns' names and canonical rows, and short ones of columns that are not all null."""
+    """Hash the names of columns with the rows, and each column that has a value."""
     rows = canonical_rows(table, columns)
     values = {name: [row[k] for row in rows] for k, name in enumerate(columns)}
     return {
@@ -60,7 +59,7 @@ def table_hashes(table, columns):
 
 
 def columns_of(studies=()):
-    """Columns of interval rows and of trajectory rows, further columns of the studies' methods last."""
+    """List the columns of interval rows, with those of the studies' methods, and of trajectory rows."""
     names = list(REPLICATES.names)
     plans = [plan for mapping in studies for plan in Study.from_mapping(mapping).plans()]
     found = {name for plan in plans for name in rows_schema(plan.cells).names}
@@ -68,10 +67,7 @@ def columns_of(studies=()):
 
 
 def tiny_run(mapping):
-    """Path keys of a study, and the rows and trajectories of its replicates in one batch.
-
-    Cells whose rows are made of several replicates have a batch of their own.
-    """
+    """Simulate a study: rows and trajectories for each path key. Cells of several runs have a batch each."""
     study = Study.from_mapping(mapping)
     for plan in study.plans():
         checkpoints, tables, trajectories = plan.checkpoints, [], None
@@ -85,7 +81,6 @@ def tiny_run(mapping):
 
 
 def case_results(study, columns):
-    """Hashes of every path of a case, by path key; run where :func:`write_records` has written."""
     return {
         f"p{key}": {
             kind: table_hashes(table, columns[kind]) for kind, table in made.items() if table is not None
@@ -95,7 +90,7 @@ def case_results(study, columns):
 
 
 def key_results(file):
-    """Path keys, cell ids and checkpoints of a study: hashes over all, and the first ones in clear."""
+    """Hash path keys, cell ids and checkpoints of a study, and name the first ones."""
     plans = Study.from_mapping(tomllib.loads(file.read_text())).plans()
     keys = [plan.simulator.key for plan in plans]
     cells = [[cell_id(cell.columns()) for cell in plan.cells] for plan in plans]
@@ -113,7 +108,6 @@ def key_results(file):
 
 
 def make_cases(group):
-    """Golden rows of a group of cases."""
     columns = columns_of(CASES[group].values() if group in FURTHER else ())
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         write_records(Path(folder))
@@ -124,7 +118,6 @@ def make_cases(group):
 
 
 def main():
-    """Write the golden files that are named, or all."""
     parser = argparse.ArgumentParser(prog="python -m tests.golden.make")
     parser.add_argument("folder", type=Path, nargs="?", default=HERE, help="where to write them")
     names = [*CASES, "keys"]

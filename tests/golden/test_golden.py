@@ -13,7 +13,7 @@ STORED = {name: json.loads((HERE / f"{name}.json").read_text()) for name in (*CA
 
 
 def hashes(results):
-    """Path, kind of rows, column and hash of a case; a failing comparison names what has changed."""
+    """List the hashes of a case, so that a failing comparison names path, kind of rows and column."""
     return {
         (path, kind, *item)
         for path, kinds in results.items()
@@ -23,7 +23,7 @@ def hashes(results):
 
 
 def runs():
-    """Every case compiled, and those of UNCOMPILED as plain Python, which takes less time."""
+    """List each case to be compiled, and those of UNCOMPILED also as plain Python."""
     for group, studies in CASES.items():
         for name in studies:
             mark = () if name in FAST else pytest.mark.thorough if name in THOROUGH else pytest.mark.slow

@@ -35,7 +35,6 @@ def study_of(name, **changes):
 
 @pytest.fixture(scope="module", params=RUN_NAMES)
 def run(request, tmp_path_factory):
-    """A run of one of the studies."""
     run = tmp_path_factory.mktemp("runs") / request.param
     sweep(run, study_of(request.param))
     return run
@@ -69,7 +68,6 @@ CHANGED = {f"{name}_mcse": name for name in JACKKNIFED}
 
 
 def depends_on_library(name):
-    """Whether a column takes functions that are not the same bits on every machine."""
     return name.startswith("theory_") or name in DIAGNOSIS_COLUMNS
 
 

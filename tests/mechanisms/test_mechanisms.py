@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import ldpflow as lf
+from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.mechanisms.deployed_response import randomise_probability
 from ldpflow.results.protocol_curves import bit_variance, level_with_dropout, level_with_liars
 from ldpflow.results.published import holm
@@ -20,7 +21,6 @@ from tests.studies import changed
 
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1.0, 4.0, 20.0])
 def test_randomised_response_keeps_its_promise(epsilon):
-    """The likelihood ratio of the two reports is e^eps, no more."""
     mechanism = lf.RandomizedResponse(epsilon=epsilon)
     p, rel = mechanism.kernel_parameters(lf.Quantile())["keep"], 1e-6 if epsilon > 10 else 1e-13
     assert math.log(p / (1.0 - p)) == pytest.approx(epsilon, rel=rel)
@@ -60,9 +60,17 @@ def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, m
     assert (found.notion, found.epsilon, found.mu) == said
 
 
+class Approximate(lf.Laplace):
+    """A mechanism with another notion of local privacy."""
+
+    def privacy(self):
+        return PrivacyStatement("(eps, delta)-LDP", epsilon=self.epsilon, delta=0.1)
+
+
 @pytest.mark.parametrize(
     "mechanism",
     [
+        Approximate(),
         lf.RandomizedResponse(),
         lf.Cells(),
         lf.DeployedResponse(),
@@ -70,7 +78,7 @@ def test_the_notion_of_a_batch_is_central_where_its_mean_gets_the_noise(noise, m
         lf.ClippedGaussian(),
     ],
 )
-def test_a_batch_is_refused_to_bits_to_clipping_and_to_budgets_that_differ(mechanism):
+def test_a_batch_is_refused_to_what_has_no_central_notion(mechanism):
     algorithm = lf.MinibatchSgd(noise="batch")
     assert "adds one noise to a sum" in algorithm.unsuitable(lf.Quantile(), mechanism)
     assert lf.MinibatchSgd().unsuitable(lf.Quantile(), mechanism) is None
@@ -91,7 +99,6 @@ def reports(mechanism, problem, level):
 
 
 def test_without_liars_and_dropout_it_is_randomised_response():
-    """On the same stream: reports differ where a rounding of their probability does, so nowhere here."""
     problem = lf.Quantile(tau=0.7)
     algorithm = lf.MinibatchSgd(batch_size=3)
     paths = [
@@ -133,7 +140,6 @@ def test_the_law_of_a_report_by_users(answers, push):
 
 
 def test_several_answers_cost_about_as_many_times():
-    """tau (1 - tau) and the noise are the variance of a step: bit_variance at the quantile."""
     for answers in (1, 2, 4):
         covariance = lf.LdpSgd().step_covariance(lf.Quantile(), lf.DeployedResponse(answers=answers))
         assert covariance[0][0] == pytest.approx(bit_variance(0.5, 1.0, answers), rel=1e-12)

@@ -5,8 +5,6 @@ import time
 import tracemalloc
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import ldpflow as lf
@@ -66,20 +64,6 @@ def test_a_file_that_is_no_text_of_limited_size_is_refused_before_it_is_read(tmp
     assert peak < 4 * LARGEST
 
 
-def test_settings_of_an_analysis_are_one_message(tmp_path, ldpflow):  # noqa: F811
-    (tmp_path / "t.csv").write_text("report\n1\n-1\n")
-    done = ldpflow("analyse", tmp_path / "t.csv", "--settings", tmp_path)
-    assert done.code == 2 and done.err.count("\n") == 1 and "--settings" in done.err
-
-
-@pytest.mark.parametrize("settings", [DEEP["dotted"].encode(), b"\xff"])
-def test_settings_in_the_metadata_of_a_transcript(settings, tmp_path, ldpflow):  # noqa: F811
-    table = pa.table({"report": [1.0, -1.0]}).replace_schema_metadata({b"ldpflow": settings})
-    pq.write_table(table, tmp_path / "t.parquet")
-    done = ldpflow("analyse", tmp_path / "t.parquet")
-    assert done.code == 2 and done.err.count("\n") == 1 and "metadata" in done.err
-
-
 # Files of a run
 
 
@@ -102,7 +86,6 @@ def restored(swept):
 
 
 def test_a_study_cut_anywhere_is_refused(restored):
-    """At the end of every line, and one byte before the end."""
     lines = (restored / "study.toml").read_bytes().splitlines(keepends=True)
     cuts = [lines[:count] for count in range(len(lines))]
     others = [[*lines[:4], *lines[5:]], [*lines, b"# more\n"]]

@@ -38,7 +38,6 @@ def run(tmp_path_factory):
 
 
 def literal(store, method, first_n, last_n, target):
-    """Measures of one method by a loop over its stored rows."""
     rows = store.replicates.read(damaged="refuse")
     rows = rows.filter(pc.and_(pc.equal(rows["method"], method), pc.less_equal(rows["n"], last_n)))
     by_replicate = {}
@@ -90,11 +89,11 @@ def test_what_a_study_says_of_its_looks():
     [
         (changed(first_n=2000), "at most 1,000"),
         (changed(first=100), "one of first_n, target_length, target_n"),
-        (changed(target_length=0.1, target_n=500), "one target"),
+        (changed(target_length=0.1, target_n=500), "cannot be used with target_length"),
         (changed(target_length=-1), "number > 0"),
         (STUDY | {"monitor": 5}, r"a table \[monitor\]"),
         (STUDY | {"grid": STUDY["grid"] | {"independent_n": True}}, "share their paths"),
-        (STUDY | {"method": [], "trajectory": {}}, "a study with interval methods"),
+        (STUDY | {"method": [], "trajectory": {}}, "needs interval methods"),
     ],
 )
 def test_refused(mapping, message):

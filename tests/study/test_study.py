@@ -37,7 +37,6 @@ def test_minus_zero_is_zero() -> None:
 
 
 def marked(name: str) -> Any:
-    """The plans of some studies take seconds."""
     return pytest.param(name, marks=pytest.mark.thorough if name.startswith("momentum") else ())
 
 
@@ -172,12 +171,6 @@ def test_a_method_that_makes_no_cell_is_named_with_the_reason():
     ]
 
 
-def test_replicates_that_are_left_over_are_named():
-    study = Study.from_mapping(changed(grid__level=0.9, method=[{"kind": "PAR", "K": 8}]))
-    assert study.left_out() == ["PAR, level 0.9: a row is made of 8 replicates; the last 4 of 100 make none"]
-    assert Study.from_mapping(changed()).left_out() == []
-
-
 def test_every_way_to_a_run_says_it(ldpflow, tmp_path):  # noqa: F811
     methods = [lf.SelfNormalization(), {"kind": "PB"}]
     study = small(methods=methods, replicates=4)
@@ -208,25 +201,11 @@ def test_a_study_says_its_privacy_budget(table, kind, field):
     with pytest.raises(InputError, match="is missing; expected a number") as refused:
         Study.from_mapping(mapping)
     assert refused.value.field == field
+    with pytest.raises(InputError, match=r"mechanism\.epsilon"):
+        small(mechanism=lf.RandomizedResponse())
 
 
 def test_what_has_no_budget_or_a_list_of_them_needs_none():
     assert lf.Gaussian.missing_settings({"budgets": ([1.0, 2.0],)}) == []
     assert lf.NoMechanism.missing_settings({}) == []
     assert Study.from_mapping(changed(mechanism={"kind": "none"})).plans()
-
-
-def test_memory_bounds_the_times_recorded():
-    plan, *_ = load_study("quickstart").plans()
-    algorithm = plan.simulator.algorithm
-    times = {
-        at for cell in plan.cells for at in cell.method.times(algorithm.steps(cell.n), algorithm).tolist()
-    }
-    bound = plan.simulator.cost(plan.simulator.needs(plan.cells), 1).bytes / (16 * 32)
-    assert len(times) <= bound <= 1.2 * len(times)
-
-
-def test_no_budget_is_assumed_in_python():
-    parts = {"problem": lf.Quantile(), "algorithm": lf.LdpSgd(), "methods": lf.SelfNormalization()}
-    with pytest.raises(InputError, match=r"mechanism\.epsilon"):
-        lf.Study(mechanism=lf.RandomizedResponse(), n=1000, **parts)

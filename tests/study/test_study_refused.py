@@ -18,15 +18,12 @@ from tests.studies import BASE, changed
 BATCHES = {"kind": "minibatch_sgd", "batch_size": 5000}
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"algorithm__gamma": [0.7, 0.3]}, "algorithm.gamma", "(1/2, 1)"),
-    ({"algorithm__c": 0}, "algorithm.c", "> 0"),
     ({"algorithm__theta0": math.nan}, "algorithm.theta0", "finite"),
     ({"algorithm__gama": 0.6}, "algorithm.gama", "'gamma'"),
     ({"mechanism__epsilon": 0}, "mechanism.epsilon", "[1e-06, 30]"),
-    ({"mechanism__epsilon": "1"}, "mechanism.epsilon", "a number"),
     ({"mechanism__epsilon": True}, "mechanism.epsilon", "True"),
     ({"mechanism__epsilon": []}, "mechanism.epsilon", "at least one"),
     ({"mechanism__kind": "randomised_response"}, "mechanism.kind", "'randomized_response'"),
-    ({"mechanism__kind": []}, "mechanism.kind", "laplace"),
     ({"mechanism": "laplace"}, "mechanism", "table"),
     ({"mechanism": []}, "mechanism", "no mechanism"),
     ({"problem__kind": ...}, "problem.kind", "quantile"),
@@ -36,7 +33,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"algorithm": BATCHES | {"noise": "batch"}}, "algorithm.kind", "must be none, laplace, or gaussian"),
     ({"algorithm": BATCHES}, "grid.n", "at least 5,000"),
     ({"grid__n": 1e13}, "grid.n", "1e+12"),
-    ({"grid__n": "1e6"}, "grid.n", "an integer in [1, 1e+12]"),
     ({"grid__n": ...}, "grid.n", "is missing; expected an integer"),
     ({"grid__independent_n": 1}, "grid.independent_n", "true or false"),
     ({"seed": -1}, "seed", "[0, 2^63)"),
@@ -46,7 +42,6 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"name": "a\n"}, "name", "file name"),
     ({"methods": []}, "methods", "'method'"),
     ({"method": []}, "method", "no method"),
-    ({"method": [{"kind": "bb"}]}, "method.kind", "'BB'"),
     ({"method": [{"kind": "mine"}]}, "method.kind", "One of your own needs its file"),
     ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "a setting of SN. There is none."),
 ]
@@ -58,11 +53,6 @@ def test_refused(change: dict[str, Any], field: str, said: str) -> None:
         Study.from_mapping(changed(**change))
     assert caught.value.field == field
     assert said in str(caught.value)
-
-
-def test_a_path_in_the_place_of_a_text_is_answered_with_load() -> None:
-    with pytest.raises(InputError, match=r"Study\.load reads a file"):
-        Study.from_toml("nope.toml")
 
 
 def refused_at_once(mapping: dict[str, Any]) -> str:

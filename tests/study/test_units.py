@@ -24,7 +24,6 @@ PLAIN = changed(
 
 
 def study(units=None, **tables):
-    """PLAIN with some tables replaced, its problem with units."""
     given = PLAIN | tables
     if units is not None:
         given["problem"] = given["problem"] | {"units": units}
@@ -32,7 +31,6 @@ def study(units=None, **tables):
 
 
 def quartiles(units=None, **algorithm):
-    """A study of three quantiles with settings as a file has them."""
     tables = {"problem": {"kind": "quantiles", "taus": [0.1, 0.5, 0.9]}, "mechanism": {"kind": "cells"}}
     tables["mechanism"]["epsilon"] = 1.0
     return study(units, **tables, algorithm={"kind": "ldp_sgd"} | algorithm)

@@ -1,4 +1,4 @@
-"""Base classes of algorithms: recursions that make iterates."""
+"""Base classes of algorithms, which compute iterates by a recursion."""
 
 from __future__ import annotations
 
@@ -31,32 +31,32 @@ class BaseAlgorithm(Settings):
     Parameters
     ----------
     theta0 : float
-        Start, equal in every coordinate.
+        Start, equal in all coordinates.
     """
 
     group: ClassVar[str] = "algorithm"
 
     family: ClassVar[str]
-    """Family of simulators that runs the algorithm (see ldpflow.simulators.families)."""
+    """Family of simulators that run the algorithm (see ldpflow.simulators.families)."""
 
     carries_privacy: ClassVar[bool] = False
-    """Whether the algorithm itself makes the privacy statement; its mechanism is none."""
+    """Whether the algorithm makes the privacy statement. It then takes no mechanism."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
-    """Further numbers that the kernel records (PathRecord.extras): columns of trajectories."""
+    """Columns of trajectories that the kernel records in PathRecord.extras."""
 
     derived: ClassVar[tuple[Column, ...]] = ()
-    """Columns that :meth:`columns` adds to the settings."""
+    """Columns whose values :meth:`columns` computes from the settings."""
 
     theta0: float = 0.0
 
     def cautions(self, problem: Any, horizon: int | None) -> list[str]:
-        """Warnings about resolved settings that the theory does not cover at this n."""
+        """List warnings about settings that the theory does not cover at this n."""
         return []
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """No budget is missing without noise, or with a given noise multiplier."""
+        """Without noise, or with a noise multiplier, a study gives no budget."""
         if given.get("noise") == ("none",) or "noise_multiplier" in given:
             return []
         return super().missing_settings(given)
@@ -65,8 +65,8 @@ class BaseAlgorithm(Settings):
 class Algorithm(BaseAlgorithm):
     """A one-pass recursion theta_i = theta_{i-1} - eta_i (private gradient).
 
-    :meth:`step_exponent` and :meth:`step_constant` declare its step sizes. The module that defines an
-    algorithm also holds its kernel function ``recursion`` (see ldpflow.simulators.one_pass).
+    :meth:`step_exponent` and :meth:`step_constant` declare the step sizes eta_i. The module of an algorithm
+    also has the kernel function ``recursion`` (see ldpflow.simulators.one_pass).
     """
 
     family: ClassVar[str] = "one_pass"
@@ -75,39 +75,30 @@ class Algorithm(BaseAlgorithm):
     """Whether a path has enough steps for interval methods."""
 
     averages_tail: ClassVar[bool] = False
-    """Whether the output is the average of the second half of the iterates."""
+    """Whether the estimate is the average of the second half of the iterates."""
 
     counts_in_mechanism: ClassVar[bool] = False
-    """Whether the kernel records the counts of the mechanism instead of :attr:`measures`."""
+    """Whether the kernel records the measures of the mechanism in place of :attr:`measures`."""
 
     def step_exponent(self) -> float:
-        """gamma of step sizes that fall like i^(-gamma), 0 for constant steps, NaN if unknown."""
+        """gamma, if step i has a size proportional to i^(-gamma) for large i. NaN if unknown."""
         return math.nan
 
     def in_units(self, units: Units) -> Self:
-        """Convert steps and start from ``units`` to the unit of the data.
-
-        Raises
-        ------
-        InputError
-            If the algorithm does not declare which settings have a unit.
-        """
+        """Convert steps and start from ``units`` to the unit of the data, or refuse units."""
         hint = "Give its steps and start in the unit of the data."
-        raise InputError("problem.units", units.model_dump(), f"nothing with {self.kind}", hint)
+        raise InputError("problem.units", units.model_dump(), f"cannot be used with {self.kind}", hint)
 
     def step_constant(self) -> float:
-        """c, if step i has size c i^(-gamma), else NaN.
-
-        Methods TR, TR-BM and TRC and the prediction of a path's arrival need it.
-        """
+        """c, if step i has the size c i^(-gamma). NaN otherwise: TR, TR-BM and TRC are then left out."""
         return math.nan
 
     def by_coordinate(self) -> bool:
-        """Whether coordinates have steps or starts of their own (``kernel.BY_COORDINATE``)."""
+        """Whether steps or starts differ between coordinates (``kernel.BY_COORDINATE``)."""
         return False
 
     def step_factors(self) -> tuple[float, ...]:
-        """Factor of every coordinate's steps, empty for equal steps."""
+        """Factor of c for each coordinate. Empty for equal steps."""
         return ()
 
     def start(self, dimension: int) -> tuple[float, ...]:
@@ -115,31 +106,19 @@ class Algorithm(BaseAlgorithm):
         return (self.theta0,) * dimension
 
     def depends_on_horizon(self) -> bool:
-        """Whether the settings of a step depend on n, so that paths of different n differ."""
+        """Whether steps depend on n. Each n then has a path of its own."""
         return False
 
     def with_users(self, horizon: int | None) -> Self:
-        """Fill in the settings that follow from n alone and are in no key.
-
-        Raises
-        ------
-        InputError
-            If n users are too few.
-        """
+        """Fill in the settings that follow from n alone. No path key has them. Refuse too few users."""
         return self
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
-        """Fill in the settings that follow from problem and n.
-
-        Raises
-        ------
-        InputError
-            If no values are possible.
-        """
+        """Fill in the settings that follow from problem and n, or refuse them. The path key has them."""
         return self
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
-        """Reason why this algorithm cannot run the problem under the mechanism, or None."""
+        """Why the algorithm cannot run the problem with the mechanism. None if it can."""
         return None
 
     def projects(self) -> bool:
@@ -147,52 +126,55 @@ class Algorithm(BaseAlgorithm):
         return False
 
     def perturbed_paths(self) -> int:
-        """Number of perturbed paths that share the path's records."""
+        """Number of perturbed paths, which use the records of the path."""
         return 0
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
-        """The mechanism as the algorithm applies it, by default the given one."""
+        """The mechanism that the algorithm applies to a gradient, by default the given one."""
         return mechanism
 
     def records_per_step(self) -> int:
-        """Records (users) that one step consumes."""
+        """Records (users) of one step."""
         return 1
 
     def steps(self, n: int, horizon: int | None = None) -> int:
-        """Number of steps of the first n users (of ``horizon``, if steps depend on it)."""
+        """Number of steps of the first n users. ``horizon``: all users, if steps depend on their number."""
         return n // self.records_per_step()
 
     def checkpoints(self, n: int) -> tuple[int, ...] | None:
-        """Numbers of users at which a trajectory of n users is recorded, or None for log-spaced ones."""
+        """Checkpoints of a trajectory of n users, in users. None for log-spaced checkpoints."""
         return None
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
-        """Values of :attr:`derived`, reported with every result, for a path of n users."""
+        """Values of the columns :attr:`derived` for a path of n users."""
         return {}
 
     @abstractmethod
     def kernel_parameters(self, horizon: int | None) -> Parameters:
-        """Numbers that the recursion reads by name from its argument ``settings``."""
+        """Numbers that the function ``recursion`` reads by name from its argument ``settings``."""
 
     @abstractmethod
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """d x d covariance of a step's private gradient at theta*; ``mechanism`` is :meth:`randomiser`'s."""
+        """Covariance of the private gradient of a step at theta*, d x d.
+
+        ``mechanism`` is the result of :meth:`randomiser`.
+        """
 
     @abstractmethod
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        """The guarantee of the whole transcript theta_1, ..., theta_n."""
+        """The guarantee for the whole transcript theta_1, ..., theta_n."""
 
 
 class DecayingSteps(Algorithm):
     """An algorithm with step sizes eta_i = c i^(-gamma).
 
-    A subclass with other ones returns NaN from :meth:`step_constant`, and from :meth:`step_exponent` if its
-    steps do not fall like i^(-gamma).
+    A subclass with other step sizes returns NaN from :meth:`step_constant`. It also returns NaN from
+    :meth:`step_exponent` if its step sizes are not proportional to i^(-gamma) for large i.
 
     Parameters
     ----------
     gamma : float in (0, 1)
-        Step-size exponent; the central limit theorem of the average needs gamma > 1/2.
+        Step-size exponent. The central limit theorem of the average needs gamma > 1/2.
     c : float > 0
         Step-size constant.
     """
@@ -214,21 +196,22 @@ class DecayingSteps(Algorithm):
 
 
 VECTORS = {"c": "c_factors", "theta0": "theta0_offsets"}
-"""Settings that a study may give for each quantile, and the settings that hold the values then."""
+"""Settings that a study may give for each quantile, and the settings that then hold the values."""
 
 
 class CoordinateSteps(DecayingSteps):
-    """An algorithm whose coordinates may have step constants and starts of their own.
+    """An algorithm whose step constants and starts may differ between coordinates.
 
-    For several quantiles of one value, whose scales differ. In a study ``c = [[0.5, 1.0, 2.0]]`` and
-    ``theta0 = [[-1.0, 0.0, 1.0]]`` (in Python a tuple) give them; a plain list remains an axis of the design.
+    Several quantiles of one value need them if their scales differ. A study file gives them as a list in a
+    list, ``c = [[0.5, 1.0, 2.0]]`` or ``theta0 = [[-1.0, 0.0, 1.0]]``, and Python as a tuple. A plain list is
+    an axis of the design.
 
     Parameters
     ----------
     c_factors : tuple of float > 0, optional
-        Factor of c for every coordinate of theta.
+        Factor of c for each coordinate of theta.
     theta0_offsets : tuple of float, optional
-        Distance of every coordinate's start from theta0.
+        Start minus theta0 for each coordinate.
     """
 
     c_factors: (
@@ -288,7 +271,6 @@ class CoordinateSteps(DecayingSteps):
         return {"factors": self.c_factors or (1.0,) * d, "offsets": self.theta0_offsets or (0.0,) * d}
 
 
-def add_matrices(first: Matrix, second: Matrix, weight1: float, weight2: float) -> Matrix:
-    """weight1 * first + weight2 * second."""
+def add_matrices(first: Matrix, second: Matrix, weight1: float = 1.0, weight2: float = 1.0) -> Matrix:
     result: Matrix = (weight1 * np.array(first) + weight2 * np.array(second)).tolist()
     return result

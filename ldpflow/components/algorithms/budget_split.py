@@ -1,15 +1,14 @@
 """Multiplier bootstrap with a split budget.
 
-Fang, Xu and Yang (2018, Journal of Machine Learning Research 19(78)) bootstrap SGD online by running
-B perturbed paths next to the path itself,
+Fang, Xu and Yang (2018, Journal of Machine Learning Research 19(78)) bootstrap SGD online. They run B
+perturbed paths next to the path of the estimate,
 
     theta_i^(k) = theta_{i-1}^(k) - eta_i w_i^(k) g(X_i, theta_{i-1}^(k)),   k = 1..B,
 
-with weights w >= 0 of mean and variance 1, here Exponential(1). Under local privacy every path asks
-the user about another gradient: B + 1 answers, each with eps/(B + 1), so that one record is
-eps-LDP in total (sequential composition). Dette and Graw, Section 1, name this as the reason for a
-bootstrap that needs one path only. They speak of B paths with eps/B. The path of the estimate needs
-a share too, hence B + 1 here.
+with weights w >= 0 of mean and variance 1, here Exponential(1). Under local privacy each of the B + 1 paths
+asks the user about another gradient. Each answer has the budget eps/(B + 1). All answers about one record are
+eps-LDP together (sequential composition). This cost is why Dette and Graw, Section 1, want a bootstrap with
+one path. They count B paths with eps/B. The path of the estimate needs a share too: here it is eps/(B + 1).
 """
 
 from __future__ import annotations
@@ -28,19 +27,19 @@ from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters
 
 WEIGHT = Variate("exponential")
-"""w_i of a perturbed path, drawn from the mechanism's stream after its noise."""
+"""w_i of a perturbed path. The stream of the mechanism draws it after the noise."""
 
 
 class BudgetSplit(DecayingSteps, RecordSgd):
-    """LDP-SGD with perturbed paths, each with a share of the budget.
+    """LDP-SGD with perturbed paths, which share the budget.
 
-    A replicate costs B + 1 paths: meant for n up to about 10^5. Their B + 1 answers about a record have the
-    mechanism's eps in total.
+    A replicate simulates B + 1 paths, so n should be at most about 10^5. The B + 1 answers about one record
+    have the budget eps of the mechanism together.
 
     Parameters
     ----------
     perturbations : int in [2, 1000]
-        Perturbed paths B; each of the B + 1 paths gets eps/(B + 1).
+        Perturbed paths B. Each of the B + 1 paths has the budget eps/(B + 1).
     """
 
     cites: ClassVar = ("fang2018",)
@@ -49,7 +48,7 @@ class BudgetSplit(DecayingSteps, RecordSgd):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if mechanism.replaces_data():
-            return "its paths share their users, and a mechanism with private bits simulates no users"
+            return "its paths share their users, and sampling by private bits simulates no users"
         return None
 
     def perturbed_paths(self) -> int:
@@ -68,7 +67,7 @@ class BudgetSplit(DecayingSteps, RecordSgd):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """w_i A(g) of a perturbed path. ``answer`` is the mechanism's A, the last plane holds the weight."""
+    """Compute w_i A(g) of a perturbed path. ``answer`` is A of the mechanism. The last plane holds w_i."""
     kernel.answer(g, noise, at, lane, mechanism, counts)
     for j in range(kernel.D):
         g[j * LANES + lane] *= noise[(kernel.NOISE_PLANES - 1) * STRIDE + at]

@@ -2,23 +2,25 @@
 
 DP-AMBSSGD: Varshney, Thakurta and Jain (2022), Algorithms 2 and 3.
 
-A pass of T steps. Step t takes n = floor(N/T) records: s of them estimate the size of residuals privately
-(DP-STAT), the other b make a clipped, noisy mean gradient:
+A pass has T steps. Step t takes n = floor(N/T) records. From s of them DP-STAT estimates the size of
+residuals privately. The other b make a clipped mean gradient with noise:
 
     gamma_t = DP-STAT(|<x, w_t> - y|),   zeta_t = c_zeta R gamma_t
     w_{t+1} = w_t - eta ((1/b) sum clip_zeta_t(x (<x, w_t> - y)) + (2 alpha zeta_t/b) N(0, I))
 
-and the output is the average of the second half. DP-STAT goes up the grid Delta 2^i, Delta = B 2^-M, with
-noisy counts of the residuals below, noise of variance M alpha^2.
+The estimate is the average of the second half of the iterates. DP-STAT goes up a grid of thresholds:
+Delta 2^i, Delta = B 2^-M. At each threshold it counts the residuals below, with noise of variance M alpha^2.
 
-Corrected (the default): M queries, the last grid point for free. It stops at a count >= s - Gamma, Gamma =
-alpha sqrt(2 M log(M/beta)). The two sets are disjoint. As printed: M + 1 queries. It stops at a count >= s.
-Once all residuals lie below, this fails with probability 1/2 at every further doubling, so B and not the data
-determines the mean square of gamma. One record is in both sets. The printed grid, Delta = B/N^200, is
-doublings = ceil(200 log2 N).
+The corrected rule (the default) makes M counts and takes the last threshold without a count. It stops at the
+first count >= s - Gamma, Gamma = alpha sqrt(2 M log(M/beta)). The two sets of records are disjoint.
 
-DP-MBSSGD has these steps, batches and noise, but zeta is fixed beforehand and takes no records. A batch is
-1/(2 alpha^2)-zCDP and 1/alpha-GDP; batches are disjoint.
+The printed rule makes M + 1 counts and stops at the first count >= s. If all residuals lie below a threshold,
+the rule goes on with probability 1/2 at each further doubling. The mean square of gamma then depends on B and
+not on the data. One record is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
+ceil(200 log2 N).
+
+DP-MBSSGD has the same steps and noise. Its threshold zeta is fixed beforehand, so that all records make
+gradients. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP. Batches are disjoint.
 """
 
 from __future__ import annotations
@@ -43,28 +45,29 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE
 
 
 class DpAmbssgd(MinibatchRegression):
-    """Mini-batch SGD whose clipping threshold follows the residuals.
+    """Mini-batch SGD with a clipping threshold that follows the residuals.
 
     Parameters
     ----------
     c_zeta : float > 0
-        zeta_t = c_zeta R gamma_t; 2 works well, the paper has log^a(N). Privacy does not depend on it.
+        Factor in zeta_t = c_zeta R gamma_t. 2 works well, and the paper has log^a(N). Privacy holds for
+        each factor.
     domain : float > 0, optional
         B, a bound of the first residuals, by default K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma).
     doublings : int
-        M, grid points below B; B 2^-M should lie below the smallest sigma of interest.
+        M, thresholds below B. The smallest one, B 2^-M, should lie below the smallest sigma of interest.
     beta_stat : float in (0, 1)
-        Probability with which a step's counts may be off by more than Gamma.
+        Probability with which an error of a step's counts may exceed Gamma.
     part : int
-        One in ``part`` records of a step is for DP-STAT.
+        The share 1/``part`` of the records of a step is for DP-STAT.
     rule : str
-        ``corrected`` or ``printed``.
+        Rule at which DP-STAT stops: ``corrected`` or ``printed``.
     """
 
     measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
     derived: ClassVar[tuple[Column, ...]] = (
         *MinibatchRegression.derived,
-        Column("margin", "double", "records", "Gamma, by which a step's noisy counts may be off"),
+        Column("margin", "double", "records", "Gamma, a bound of the noise in the counts of a step"),
     )
 
     cites: ClassVar = ("varshney2022",)
@@ -82,7 +85,7 @@ class DpAmbssgd(MinibatchRegression):
         return s, records - s
 
     def margin(self) -> float:
-        """Gamma = alpha sqrt(2 M log(M/beta)): all M noises are within it with probability 1 - beta."""
+        """Gamma = alpha sqrt(2 M log(M/beta)). All M noises are below Gamma with probability 1 - beta."""
         with constants.workdps(30):
             m = mpf(self.doublings)
             return float(mpf(self.alpha()) * mp.sqrt(2 * m * mp.log(m / mpf(self.beta_stat))))
@@ -102,7 +105,7 @@ class DpAmbssgd(MinibatchRegression):
         if self.rule == "printed":
             return found
         if s < 4.0 * self.margin():
-            # Always refused: it would stop at the first grid point and clip everything.
+            # DP-STAT would stop at the first threshold, and SGD would clip all gradients.
             allowed = f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT"
             remedy = "More records, fewer iterations or doublings, or a larger epsilon would do."
             hint = f"dp_ambssgd with {self.iterations} steps has s = {s:,}. {remedy}"
@@ -120,7 +123,7 @@ class DpAmbssgd(MinibatchRegression):
         finest = math.ldexp(self.domain, -self.doublings)
         if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
             found.append(
-                f"dp_ambssgd: the grid ends at {finest:.3g}, above sigma/4; the threshold cannot follow"
+                f"dp_ambssgd: the smallest threshold is {finest:.3g}, above sigma/4: it cannot follow sigma"
             )
         return found
 
@@ -159,16 +162,16 @@ class DpAmbssgd(MinibatchRegression):
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
-    """DP-AMBSSGD of LANES replicates (see one_pass).
+    """Run DP-AMBSSGD or DP-MBSSGD for LANES replicates (see one_pass).
 
-    Noise of a step, in the order of its stream: one normal per query, then one per coordinate. extras
-    holds the sum over steps of the share of clipped gradients, and zeta.
+    A step draws a normal variate for each count, then one for each coordinate. ``record.extras`` gets the
+    share of clipped gradients, summed over steps, and zeta.
     """
     eta, start, noise_scale, scale = settings.eta, settings.theta0, settings.noise, settings.scale
     s, b, overlap = int(settings.s), int(settings.b), int(settings.overlap)
     finest, doublings, queries = settings.finest, int(settings.doublings), int(settings.queries)
     spread, level = settings.spread, settings.level
-    fixed = settings.fixed  # zeta if it is not adaptive
+    fixed = settings.fixed  # zeta of DP-MBSSGD, 0 for DP-AMBSSGD
     data = np.empty(kernel.DATA_PLANES * STRIDE)
     plane = np.empty(PLANE)
     noise = np.empty((queries + kernel.D) * LANES)
@@ -216,7 +219,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
                 edge *= 2.0
             for lane in range(LANES):
                 zeta[lane] = scale * edge
-            # Descending: the smallest passing query wins.
+            # From the largest threshold down: the smallest one that passes remains.
             for _ in range(queries - doublings):
                 edge *= 2.0
             for m in range(queries - 1, -1, -1):
@@ -233,7 +236,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
             for lane in range(LANES):
                 at = taken * LANES + lane
                 r = kernel.residual(theta, data, at, lane, problem)
-                # clip(x r) = x clamp(r, -cap, cap); the cap of x = 0 is infinite.
+                # clip(x r) = x min(max(r, -cap), cap). For x = 0 the cap is infinite.
                 cap = zeta[lane] / np.sqrt(kernel.square_norm(data, at, problem))
                 clipped[lane] += 1.0 if np.abs(r) > cap else 0.0
                 r = r if np.abs(r) < np.inf else 0.0
@@ -266,7 +269,7 @@ class DpMbssgd(MinibatchRegression):
     clip : float > 0, optional
         zeta, by default c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients.
     c_zeta : float > 0
-        Factor of that default.
+        Factor in the default of ``clip``.
     """
 
     measures: ClassVar = (CLIPPED, THRESHOLD)

@@ -2,15 +2,15 @@
 
 DP-GD:  w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
 
-Replacing a record moves grad F by at most 2 G / N in every step, so the T steps together are
+Replacing a record moves grad F by at most 2 G / N in each step. The T steps together are
 (z, c z / (2 sigma^2))-RDP with the cost c = 1.
 
 DP-SGD (Abadi and others, 2016), on batches of b records:
 
     w_{t+1} = w_t - eta (mean over a random batch of grad f(w_t, .) + N(0, (2 G sigma / b)^2 I))
 
-Batches are drawn without replacement, anew in every step, and sigma accounts for that
-(:mod:`ldpflow.numerics.accounting`). Losses have bounded gradients: nothing is clipped.
+Each step draws a new batch without replacement, and sigma accounts for the sampling
+(:mod:`ldpflow.numerics.accounting`). Gradients are bounded, so they are not clipped.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 
 
 class DpGd(FiniteSumAlgorithm):
-    """Noisy gradient descent; an epoch is one step.
+    """Noisy gradient descent. Each step uses all N records, so an epoch is one step.
 
     Parameters
     ----------
     epochs : float, optional
-        T, rounded, at least 1, 20 by default: every step takes all N gradients.
+        T, 20 by default. It is rounded to a whole number of at least 1.
     eta : float, optional
-        Step length, 1 / L by default, L the Lipschitz constant of grad f with its regulariser h.
+        Step length, by default 1/L. L is the Lipschitz constant of grad f, f with its regulariser h.
     """
 
     kind: Literal["dp_gd"] = "dp_gd"
@@ -61,10 +61,10 @@ class DpGd(FiniteSumAlgorithm):
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
-    """Noisy gradient descent of LANES replicates (see simulators.finite_sum).
+    """Run noisy gradient descent for LANES replicates (see simulators.finite_sum).
 
-    A step takes all records, or a random subset of them (see dp_sgd). The noisy and the noiseless
-    gradient take the places of mhat_t and m_t.
+    A step uses all records (``dp_gd``) or a random subset (``dp_sgd``). The record has the noisy gradient in
+    the place of mhat_t, and the gradient without noise in the place of m_t.
     """
     n, batch = int(settings.n), int(settings.batch)
     eta, deviation = settings.eta, settings.deviation
@@ -109,10 +109,10 @@ class DpSgd(FiniteSumAlgorithm):
     Parameters
     ----------
     batch_size : int
-        b, drawn without replacement in every step; T = epochs N / b.
+        b, records that a step draws without replacement. The number of steps is T = epochs N / b.
     eta : float, optional
-        Step length, by default min(1/L, sqrt(2 gap / (L T v))) as in the analysis of non-convex SGD: L and G
-        include h, and v = G^2/b + d times the variance of the noise.
+        Step length, by default min(1/L, sqrt(2 gap / (L T v))) as in the analysis of non-convex SGD. L and G
+        include h, and v is G^2/b plus d times the variance of the noise.
     """
 
     cites: ClassVar = ("abadi2016",)

@@ -5,13 +5,13 @@
     n_t = sum over nodes [y, z] of the dyadic cover of [1, t] of (1 - alpha)^(t - z) zeta[y, z]
     zeta ~ N(0, 16 alpha^2 G^2 sigma^2 V I)
 
-The paper leaves the root without noise if the depth is floor(log2 T), and takes T/N for the number of
-visits. Here every level has noise and V counts ceil(T/N) visits. The streaming form of the noise is ours:
-with low(t) the lowest set bit of t,
+In the paper the root has no noise if the depth is floor(log2 T), and the number of visits is T/N. Here each
+level has noise, and V counts ceil(T/N) visits. The streaming form of the noise is ours. Let low(t) be the
+lowest set bit of t. Then
 
-    n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)},
+    n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)}.
 
-one new vector a step, and only floor(log2 T) + 1 vectors are alive.
+A step draws one new vector, and floor(log2 T) + 1 vectors are kept.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class DpNsgd(MomentumAlgorithm):
     Parameters
     ----------
     noise : str
-        ``tree``: the paper's; ``independent``: a baseline, fresh noise of standard deviation
-        2 G sigma sqrt(T/M) / b on every gradient; ``none``: the non-private baseline.
+        ``tree``: the noise of the paper. ``independent``: a baseline with fresh noise of standard deviation
+        2 G sigma sqrt(T/M) / b on each gradient. ``none``: a baseline without privacy.
     """
 
     cites: ClassVar = ("tran2022",)
@@ -61,7 +61,7 @@ class DpNsgd(MomentumAlgorithm):
 
     @model_validator(mode="after")
     def without_budget(self) -> Self:
-        if self.noise == "none":  # without noise one path serves all budgets
+        if self.noise == "none":  # one path serves all budgets
             for name in ("epsilon", "delta", "calibration"):
                 object.__setattr__(self, name, type(self).model_fields[name].default)
         return self
@@ -71,7 +71,7 @@ class DpNsgd(MomentumAlgorithm):
 
     def cost(self, batches: int, steps: int, alpha: float) -> float:
         if self.noise == "independent":
-            # ceil(T/M) visits, each of cost M/T.
+            # There are ceil(T/M) visits, each with the cost M/T.
             return -(-steps // batches) * batches / steps
         tree = NoiseTree(4.0 * touched_nodes(steps, batches), left=self.calibration == "exact")
         return tree_cost([tree], steps, batches, alpha, fixed=self.order == "fixed")
@@ -85,7 +85,8 @@ class DpNsgd(MomentumAlgorithm):
 
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
         if self.noise == "none":
-            raise InputError("algorithm.parameters", self.parameters, "'given': there is no noise to balance")
+            hint = "There is no noise to balance."
+            raise InputError("algorithm.parameters", self.parameters, "'given' or 'theorem'", hint)
         steps, alpha = epochs * batches, 1.0 / batches
         unit = 2.0 * problem.lipschitz_of_loss() / self.batch_size
         if self.noise == "independent":
@@ -113,7 +114,7 @@ class DpNsgd(MomentumAlgorithm):
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
-    """DP-NSGD of LANES replicates (see simulators.finite_sum)."""
+    """Run DP-NSGD for LANES replicates (see simulators.finite_sum)."""
     batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
     alpha, eta, deviation = settings.alpha, settings.eta, settings.deviation
     rows, targets, base = records

@@ -1,25 +1,26 @@
 """Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), in O(log N) per step.
 
-A gradient is split at the anchor A_e = w_{eN+1} of epoch e, which has N steps (M below, with batches):
+An epoch e has N steps (M steps in the code, which has batches) and the anchor A_e = w_{eN+1}. A gradient is
+split at the anchor:
 
     g_t = grad f(A_e, x_t)                            tree G,     sensitivity O(G)
     D_t = g_t - grad f(A_{e-1}, x_t)      (e >= 1)    tree Delta, sensitivity O(L eta N)
     u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
 
-Let X[a, b] be the sum of (1 - alpha)^(b - t) X_t over t = a, ..., b, read from noisy nodes, let
-B = (1 - alpha)^N, and let ``cross`` be the paper's gamma. The momentum is alpha (P_t + r[1, t]), where
+Let X[a, b] be the sum of (1 - alpha)^(b - t) X_t over t = a, ..., b, read from noisy nodes of the tree of X.
+Let B = (1 - alpha)^N, and let ``cross`` be the paper's gamma. The momentum is alpha (P_t + r[1, t]), where
 
     t < N:        P_t = G[1, t]
     N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
     t >= 2N:      U_t = (1 - cross) (D[t-N+1, t] + U_{t-N}) + cross G[t-N+1, t],  P_t as before.
 
-This recursion is ours and reads O(log N) nodes a step. It equals the paper's sum over all earlier windows
-(Algorithm 4) with two corrections: windows start at i = 1, and the second term needs q >= 1.
+This recursion is ours and reads O(log N) nodes in a step. It equals the sum over all earlier windows in the
+paper (Algorithm 4) with two corrections: windows start at i = 1, and the second term needs q >= 1.
 
-Without noise it gives the exact momentum if all epochs have one order (the paper's Lemma 17). With a fresh
-order for every epoch, as printed, the error is O((G + L) sqrt(alpha)). Signal and noise go through this one
-recursion for either order, so that the momentum is a function of the released nodes. The printed algorithm
-lacks L in the noise of Delta and r. The proof and this module have it, with the proof's factor 4.
+Without noise it gives the exact momentum if all epochs have one order (Lemma 17 of the paper). If each epoch
+has an order of its own, as printed, the error is O((G + L) sqrt(alpha)). Gradients and noise go through the
+same recursion. The momentum is therefore a function of the released nodes, which have the guarantee. The
+printed algorithm lacks L in the noise of Delta and r. The proof has L and a factor 4, and so has this module.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ from ldpflow.numerics.tree import (
 
 
 def tree_variances(batches: int, steps: int) -> tuple[float, float]:
-    """Bounds of the number of nodes that one record enters: V1 up to step 2M, V2 in all.
+    """Bounds of the number of nodes that one record enters: V1 up to step 2M, and V2 up to step T.
 
-    V1 = max(3 log2 M, 2 floor(log2 M) + 3) (the paper has 3 log2 M alone, too small for M < 6),
-    V2 = 4 ceil(T/M) log2 M (the paper has T/M for ceil(T/M)).
+    V1 = max(3 log2 M, 2 floor(log2 M) + 3). The paper has 3 log2 M, which is too small for M < 6.
+    V2 = 4 ceil(T/M) log2 M. The paper has T/M in place of ceil(T/M).
     """
     with workdps(40):
         log2 = float(mp.log(batches, 2))
@@ -63,12 +64,12 @@ def tree_variances(batches: int, steps: int) -> tuple[float, float]:
 
 
 class DpNsgdReduced(MomentumAlgorithm):
-    """DP-NSGD whose noise shrinks with the distance moved per epoch.
+    """DP-NSGD with less noise if iterates move little in an epoch.
 
     Parameters
     ----------
     cross : float in (0, 1), optional
-        The paper's gamma, eta M by default.
+        gamma of the paper, by default eta M.
     """
 
     cites: ClassVar = ("tran2022",)
@@ -78,10 +79,10 @@ class DpNsgdReduced(MomentumAlgorithm):
     printed_constant: ClassVar[float] = 4.0
 
     def trees(self, batches: int, steps: int) -> list[NoiseTree]:
-        """Trees of the released sums: G early and late, Delta, r."""
+        """Trees of the released sums G, Delta and r, in this order."""
         v1, v2 = tree_variances(batches, steps)
         exact = self.calibration == "exact"
-        # No window is longer than M: nodes of more than M steps are neither read nor drawn.
+        # A window has at most M steps, so nodes of more steps are neither read nor drawn.
         levels = batches.bit_length() if exact else None
         return [
             NoiseTree(4.0 * v2, 4.0 * v1, early=2 * batches, levels=levels),
@@ -144,7 +145,7 @@ class DpNsgdReduced(MomentumAlgorithm):
 
 
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
-    """Sensitivity-reduced DP-NSGD of LANES replicates (see simulators.finite_sum)."""
+    """Run sensitivity-reduced DP-NSGD for LANES replicates (see simulators.finite_sum)."""
     batches, batch_size, fixed = int(settings.batches), int(settings.batch_size), settings.fixed > 0.0
     alpha, eta, cross = settings.alpha, settings.eta, settings.cross
     early, late, small = settings.early, settings.late, settings.small
@@ -168,7 +169,7 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
     top = 0
     while batches >> (top + 1) > 0:
         top += 1
-    # Noisy nodes of the last M steps, level by level, and the open left halves without noise.
+    # Noisy nodes of the last M steps, by level. left_g and left_d: left halves of open nodes, without noise.
     offset = np.zeros(top + 2, np.int64)
     for level in range(top + 1):
         offset[level + 1] = offset[level] + (batches >> level) + 2
@@ -217,7 +218,7 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
             at_anchor[i] /= batch_size
             m[i] = (1.0 - alpha) * m[i] + alpha * at_w[i]
             residual[i] = (1.0 - alpha) * residual[i] + (at_w[i] - at_anchor[i])
-            # From here on at_anchor holds g_t and at_before D_t, then both hold sums of nodes ending at t.
+            # Now at_anchor holds g_t and at_before D_t. In the loop: sums over the node that ends at t.
             at_before[i] = at_anchor[i] - at_before[i] / batch_size
         level = 0
         while level <= top:

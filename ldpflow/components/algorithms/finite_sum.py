@@ -1,17 +1,17 @@
 """Base classes of algorithms for private empirical risk minimisation.
 
-Central model: a curator holds N records and releases all iterates under (epsilon, delta)-DP with respect to
-replacing one record. Sigma follows from the budget by accounting for the whole transcript.
+Central model: a curator holds N records and releases all iterates under (epsilon, delta)-DP for replacing one
+record. The noise multiplier sigma follows from the budget by accounting for the whole transcript.
 
-Theorems 6 and 9 of Tran and Cutkosky (2022) set the steps T of momentum algorithms without constants and, in
-Theorem 9, without logarithms. With these T the noise of Algorithm 2 is far above the gradient at practical
-sizes. ``balanced`` minimises the bound of the descent lemma,
+Theorems 6 and 9 of Tran and Cutkosky (2022) give the number of steps T of momentum algorithms without
+constants, and Theorem 9 without logarithms. With this T the noise of Algorithm 2 is far above the gradient at
+practical sizes. ``balanced`` minimises the bound of the descent lemma,
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,
 
-with the noise of this budget, from the variances of ldpflow.numerics.tree and upper bounds of the
-accountant's c. The first term falls like q^-1/2, the noise grows like q^1/2 (Algorithm 1) and q^1/4
-(Algorithm 2). Gap and L are bounds: shorter or longer runs may do better.
+with the noise of this budget. The noise follows from the variances of ldpflow.numerics.tree and an upper
+bound of the cost c. The first term falls like q^-1/2. The noise grows like q^1/2 (Algorithm 1) and like q^1/4
+(Algorithm 2). The gap and L are bounds, so shorter or longer runs may do better.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ldpflow.numerics.streams import LANES
 
 
 def best_epochs(least: int, most: float, slope: float, noise: Callable[[int], float]) -> int:
-    """q, from ``least`` to ``most`` in a grid with ratio 9/8, that minimises slope / sqrt(q) + 2 noise(q)."""
+    """Minimise slope / sqrt(q) + 2 noise(q) over a grid of q from ``least`` to ``most`` with ratio 9/8."""
     q, best, found = least, math.inf, least
     while q <= most:
         value = slope / math.sqrt(q) + 2.0 * noise(q)
@@ -53,18 +53,18 @@ LARGEST_STEPS = 2**40
 DEFAULT_EPOCHS = 20.0
 COST = "c of the transcript's RDP c z / (2 sigma^2); null for `dp_sgd` and without noise"
 MEMORY_BUDGET = 2**30
-"""Bytes that the records and rings of LANES replicates may take."""
+"""Most bytes for the records and arrays of LANES replicates."""
 
 
 def checkpoint_steps(steps: int, points: int) -> tuple[int, ...]:
-    """Middles of ``points`` equal parts of 1..T, for means over all steps, and T."""
+    """List the middles of ``points`` equal parts of 1, ..., T, which give means over all steps, and T."""
     middles = {max(1, (2 * i + 1) * steps // (2 * points)) for i in range(points)}
     return tuple(sorted(middles | {steps}))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps of a run: M, T, eta, alpha, and the cross-batch weight (the paper's gamma) or NaN."""
+    """Steps of a run: M, T, eta, alpha, and gamma of the paper (``cross``, NaN if there is none)."""
 
     batches: int
     steps: int
@@ -77,8 +77,9 @@ class Schedule:
 class RunPlan(Schedule):
     """Steps and noise of a run on N records in batches of b.
 
-    sigma is the noise multiplier, ``cost`` is c and rho = c / (2 sigma^2), for the transcript's RDP rho z.
-    Both are infinite if nothing is protected. G and L are the constants of the loss that privacy rests on.
+    sigma is the noise multiplier, and ``cost`` is c. The transcript has RDP rho z, rho = c / (2 sigma^2). c
+    and rho are infinite without noise and NaN for ``dp_sgd``. ``lipschitz`` and ``smoothness`` are the
+    constants G and L of the loss with which sigma is computed.
     """
 
     n: int
@@ -91,25 +92,25 @@ class RunPlan(Schedule):
 
     @property
     def epochs(self) -> float:
-        """T / M."""
         return self.steps / self.batches
 
 
 class FiniteSumAlgorithm(BaseAlgorithm):
-    """An algorithm that visits a fixed data set for many epochs, private by itself.
+    """An algorithm that visits a fixed data set for many epochs and adds the noise itself.
 
-    Its kernel function ``recursion`` (see ldpflow.simulators.finite_sum) stands in its module.
+    The module of an algorithm also has the kernel function ``recursion`` (see
+    ldpflow.simulators.finite_sum).
 
     Parameters
     ----------
     epsilon, delta : float
         Central budget of the whole transcript, for replacing one record.
     epochs : float, optional
-        q = T/M, 20 by default; T is rounded to whole steps.
+        q = T/M, 20 by default. T is rounded to whole steps.
     eta : float, optional
-        Step length, 1 / sqrt(M T) by default.
+        Step length, by default 1/sqrt(M T).
     theta0 : float
-        Start, equal in every coordinate.
+        Start, equal in all coordinates.
     """
 
     family: ClassVar[str] = "finite_sum"
@@ -120,12 +121,12 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         Column("steps", "int64", "steps", "T"),
         Column("alpha", "double", "share", "weight of the new gradient in the momentum"),
         Column("eta", "double", "unit of w", "step length"),
-        Column("cross", "double", "share", "the paper's gamma; null where an algorithm has none"),
+        Column("cross", "double", "share", "gamma of the paper; null for algorithms without it"),
         Column("sigma", "double", "-", "noise multiplier; 0 without noise"),
         Column("cost", "double", "-", COST),
         Column("rho", "double", "nats", "c / (2 sigma^2)"),
-        Column("lipschitz", "double", "unit of the gradient", "G that privacy rests on"),
-        Column("smoothness", "double", "1/unit of w", "L that privacy rests on"),
+        Column("lipschitz", "double", "unit of the gradient", "G with which sigma is computed"),
+        Column("smoothness", "double", "1/unit of w", "L with which sigma is computed"),
     )
 
     epsilon: Epsilon = 1.0
@@ -134,20 +135,19 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     eta: StepLength | None = None
 
     def privacy(self) -> PrivacyStatement:
-        """The guarantee of all iterates w_1, ..., w_T."""
+        """The guarantee for all iterates w_1, ..., w_T."""
         return PrivacyStatement(NOTION, UNIT, epsilon=self.epsilon, delta=self.delta)
 
     @abstractmethod
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
-        """Steps and step length for N = n records."""
+        """Number of steps and step length for N = n records."""
 
     @abstractmethod
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
-        """sigma, and c of the transcript's RDP c z / (2 sigma^2): 0 and infinite without noise."""
+        """sigma, and c in the transcript's RDP c z / (2 sigma^2). Without noise: 0 and infinity."""
 
     @lru_cache(maxsize=10_000)  # noqa: B019 (accounting for a long run takes seconds)
     def plan(self, problem: FiniteSumProblem, n: int) -> RunPlan:
-        """Schedule and noise."""
         at = self.schedule(problem, n)
         sigma, cost = self.multiplier(problem, n, at)
         return RunPlan(
@@ -163,23 +163,23 @@ class FiniteSumAlgorithm(BaseAlgorithm):
 
     @abstractmethod
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
-        """Values of the recursion's argument ``settings``, by name."""
+        """Numbers that the function ``recursion`` reads by name from its argument ``settings``."""
 
     def noise_kind(self) -> int:
-        """Compile-time constant NOISE of the kernel."""
+        """Constant NOISE of the kernel."""
         return 1
 
     def memory(self, problem: FiniteSumProblem, n: int) -> int:
-        """Bytes of a batch of lanes without its data."""
+        """Bytes that LANES replicates take in addition to their data."""
         return 0
 
     def memory_of_data(self, problem: FiniteSumProblem, n: int) -> int:
-        """Bytes of a batch of lanes with its data."""
+        """Bytes that LANES replicates take with their data."""
         copies = 1 if problem.file is not None else LANES
         return 8 * n * (problem.dimension + 1) * copies + self.memory(problem, n)
 
     def check(self, problem: FiniteSumProblem, n: int) -> None:
-        """Refuse an n that contradicts the settings, or does not fit into memory."""
+        """Refuse an n that contradicts the settings, or needs more than MEMORY_BUDGET."""
         self.schedule(problem, n)
         total, mebi = self.memory_of_data(problem, n), 2**20
         if total > MEMORY_BUDGET:
@@ -196,23 +196,23 @@ class FiniteSumAlgorithm(BaseAlgorithm):
 
 
 class MomentumAlgorithm(FiniteSumAlgorithm):
-    """Normalised steps along a private momentum, one batch a step.
+    """Normalised steps along a private momentum. Each step uses one batch.
 
     Parameters
     ----------
     order : str
-        ``reshuffle``: every epoch visits the batches in a random order of its own (as printed);
-        ``fixed``: all epochs in one random order.
+        ``reshuffle``: each epoch visits the batches in a random order of its own, as printed. ``fixed``: all
+        epochs have one random order.
     batch_size : int >= 1
-        b; the partition into M = floor(N/b) batches is fixed. The paper has b = 1.
+        b, records of a batch. The M = floor(N/b) batches are fixed. The paper has b = 1.
     alpha : float, optional
-        Weight of the new gradient, 1/M by default, and at least that.
+        Weight of the new gradient, at least 1/M and by default 1/M.
     calibration : str
         How sigma follows from (epsilon, delta): ``exact`` from the nodes that are released,
-        ``whole_tree`` from all nodes of the printed trees, ``printed`` by the paper's rule.
+        ``whole_tree`` from all nodes of the printed trees, ``printed`` by the rule of the paper.
     parameters : str
-        ``given``: epochs, eta and alpha as above. ``theorem``: as the utility theorem sets them.
-        ``balanced``: the number of epochs that balances optimisation and noise for this problem, N, d and
+        ``given``: epochs, eta and alpha are as above. ``theorem``: the utility theorem sets them.
+        ``balanced``: the number of epochs balances optimisation and noise for the problem, N, d and the
         budget.
     """
 
@@ -233,7 +233,7 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
 
     @abstractmethod
     def theorem_steps(self, problem: FiniteSumProblem, batches: int) -> float:
-        """Unrounded T of the utility theorem. A batch of b counts as one record with b epsilon."""
+        """T of the utility theorem, not rounded. A batch of b counts as one record with budget b epsilon."""
 
     @abstractmethod
     def mean_noise(self, problem: FiniteSumProblem, batches: int, epochs: int) -> float:
@@ -241,7 +241,7 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
 
     @abstractmethod
     def cost(self, batches: int, steps: int, alpha: float) -> float:
-        """c of the transcript's RDP c z / (2 sigma^2)."""
+        """c in the transcript's RDP c z / (2 sigma^2)."""
 
     least_epochs: ClassVar[int] = 1
     """Fewest epochs of ``theorem`` and ``balanced``."""
@@ -269,7 +269,7 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
         if self.parameters == "given":
             return DEFAULT_EPOCHS if self.epochs is None else self.epochs
         if self.parameters == "theorem":
-            # In whole epochs; alpha, eta and cross follow from the rounded T.
+            # A whole number of epochs. alpha, eta and cross follow from the rounded T.
             return max(self.least_epochs, round(self.theorem_steps(problem, batches) / batches))
         gap = problem.gap()
         slope = (1.0 if gap is None else gap) + 6.0 * problem.smoothness()

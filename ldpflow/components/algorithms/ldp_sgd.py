@@ -2,17 +2,19 @@
 
     theta_i = theta_{i-1} - eta_i A(g(X_i, theta_{i-1}))
 
-LDP-SGD (Dette and Graw, Algorithm 1): eta_i = c i^(-gamma). The paper's Algorithm 1 prints a plus sign; its
-equation 6 has the minus that descends. Each record is used once, so the transcript has the mechanism's own
-guarantee per record.
+LDP-SGD (Dette and Graw, Algorithm 1): eta_i = c i^(-gamma). Algorithm 1 of the paper prints a plus sign.
+Equation 6 of the paper has the minus sign, with which SGD descends. Each record is used once. The transcript
+therefore has the guarantee of the mechanism for each record.
 
-Tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018): constant steps, and the output is
-(1/(n - floor(n/2))) sum_{i > n/2} theta_i. Interval methods around the average use that of all iterates.
+Tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018): steps are constant, and the estimate is
+(1/(n - floor(n/2))) sum_{i > n/2} theta_i. Interval methods around the average use the average of all
+iterates.
 
-DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail-averaged SGD on shuffled records, with
-gradients clipped at zeta and noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes
-it private in the central sense, for small epsilon only (see ldpflow.numerics.accounting). Only records of
-a file are shuffled: simulated ones are exchangeable. Unshuffled it is ``tail_sgd`` with ``clipped_gaussian``.
+DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail-averaged SGD on shuffled records. Gradients are
+clipped at zeta and get the noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes
+the algorithm private in the central sense, for small epsilon (see ldpflow.numerics.accounting). Records of a
+file are shuffled. Simulated records are exchangeable and need no shuffling. DP-SSGD without shuffling is
+``tail_sgd`` with ``clipped_gaussian``.
 """
 
 from __future__ import annotations
@@ -43,10 +45,10 @@ from ldpflow.settings import Parameters
 
 
 class RecordSgd(Algorithm):
-    """Base class of SGD with one record a step, used once."""
+    """Base class of SGD that uses one record in each step, and each record once."""
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem), 1.0, 1.0)
+        return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem))
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         return mechanism.privacy()
@@ -91,7 +93,7 @@ def project(kernel, theta, start, radius, lane):  # type: ignore[no-untyped-def]
 
 
 def put_in_order(kernel, theta, lane):  # type: ignore[no-untyped-def]
-    """Sort the iterates of several quantiles, theta_1 <= .. <= theta_Q, by exchanges of neighbours."""
+    """Sort the iterates of several quantiles by exchanges of neighbours: theta_1 <= .. <= theta_Q."""
     for k in range(kernel.D):
         for j in range(kernel.D):
             if k > 0 and j > 0:
@@ -102,9 +104,9 @@ def put_in_order(kernel, theta, lane):  # type: ignore[no-untyped-def]
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
-    """LDP-SGD of LANES replicates (see one_pass), the variates of CHUNK steps drawn together.
+    """Run LDP-SGD for LANES replicates (see one_pass). The variates of CHUNK steps are drawn together.
 
-    extras holds the counts of the mechanism.
+    ``record.extras`` gets the measures of the mechanism.
     """
     c, gamma, start, radius = settings.c, settings.gamma, settings.theta0, settings.radius
     times, marks, centre = record.times, record.marks, record.centre
@@ -158,12 +160,13 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
 
 
 class TailSgd(RecordSgd):
-    """SGD with constant steps, one record each.
+    """SGD with constant steps, one record in each.
 
     Parameters
     ----------
     eta : float > 0, optional
-        Step length, by default 1/(2 R_x^2), the largest in Lemma 3.5 of Varshney, Thakurta and Jain (2022).
+        Step length, for ``least_squares`` by default 1/(2 R_x^2), the largest in Lemma 3.5 of Varshney,
+        Thakurta and Jain (2022).
     """
 
     counts_in_mechanism: ClassVar[bool] = True
@@ -174,7 +177,7 @@ class TailSgd(RecordSgd):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if self.eta is None and not isinstance(problem, LeastSquares):
-            return "eta is required except with least_squares"
+            return "it needs eta, which has a default for least_squares only"
         if mechanism.replaces_data():
             return "sampling by private bits needs decaying steps: use ldp_sgd"
         return None
@@ -195,21 +198,24 @@ class TailSgd(RecordSgd):
         return {"c": self.step_constant(), "gamma": 0.0, "theta0": self.theta0, "radius": 0.0}
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """Covariance at theta*; for a simulated least_squares, in the stationary state."""
+        """Covariance at theta*. For a simulated least_squares: in the stationary law of theta."""
         at_truth = super().step_covariance(problem, mechanism)
         if not isinstance(problem, LeastSquares) or problem.stored_records():
             return at_truth
         noise = mechanism.noise_covariance(problem)[0][0]
         extra = multiplicative_noise(problem, self.step_constant(), noise)
-        return add_matrices(at_truth, diagonal(extra), 1.0, 1.0)
+        return add_matrices(at_truth, diagonal(extra))
 
 
 def multiplicative_noise(problem: LeastSquares, eta: float, noise: float) -> list[float]:
     """Variances of (x x' - H)(theta - theta*) for the stationary law of theta, without clipping.
 
-    The second moments c_i of theta - theta* solve c_i = c_i (1 - 2 eta l_i + eta^2 (k - 1) l_i^2)
-    + eta^2 l_i A + eta^2 (sigma^2 l_i + noise), A = sum_j l_j c_j, k the design's kurtosis; NaN if the mean
-    square diverges.
+    Let l_i be the eigenvalues of H and k the kurtosis of the design. The second moments c_i of theta - theta*
+    solve
+
+        c_i = c_i (1 - 2 eta l_i + eta^2 (k - 1) l_i^2) + eta^2 l_i A + eta^2 (sigma^2 l_i + noise),
+
+    A = sum_j l_j c_j. The result is NaN if the mean square diverges.
     """
     lambdas, k = problem.lambdas, problem.kurtosis()
     left = [2.0 * v - eta * (k - 1.0) * v * v for v in lambdas]
@@ -228,17 +234,17 @@ class DpSsgd(OnePassRegression, TailSgd):
     Parameters
     ----------
     epsilon, delta : float
-        Central budget of the whole transcript, for replacing one record. Amplification by shuffling admits
-        small epsilon only: at most 0.024 for n = 10^6 and delta = 10^-6.
+        Central budget of the whole transcript, for replacing one record. Amplification by shuffling needs a
+        small epsilon: at most 0.024 for n = 10^6 and delta = 10^-6.
     clip : float > 0, optional
         zeta, by default 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) (Theorem 3.2).
     step_rule : str
-        Default of eta: ``practical`` 1/(2 R_x^2), or ``printed``, the smallest of 1/(2 R_x^2),
+        Default of eta: ``practical`` is 1/(2 R_x^2), and ``printed`` is the smallest of 1/(2 R_x^2),
         c1 / (log^{4a+2}(n) K_2^2 R_x^2 kappa d alpha^2) and c2 / (log^{2a+2}(n) R_x^2).
     c1, c2 : float
-        Constants of the proof of Theorem 3.2, so small that iterates hardly move at any feasible n.
+        Constants in the proof of Theorem 3.2. They are so small that iterates hardly move at feasible n.
     noise_multiplier : float, optional
-        alpha, filled in from epsilon, delta and n.
+        alpha, which follows from epsilon, delta and n.
     """
 
     has_intervals: ClassVar[bool] = True
@@ -272,7 +278,7 @@ class DpSsgd(OnePassRegression, TailSgd):
         return self.model_copy(update=given)
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
-        if self.clip is None or self.noise_multiplier is None:  # not resolved: a design, no path yet
+        if self.clip is None or self.noise_multiplier is None:  # settings of a study, not yet of a path
             return mechanism
         return ClippedGaussian(clip=self.clip, mu=1.0 / self.noise_multiplier)
 
@@ -281,22 +287,22 @@ class DpSsgd(OnePassRegression, TailSgd):
         assert self.clip is not None and self.noise_multiplier is not None and self.eta is not None
         found = []
         eigenvalues = problem.lambdas
-        if problem.stored_records():  # only the extremes are known: take the smallest for all others
+        if problem.stored_records():  # the others are not known: replace them by the smallest
             eigenvalues = (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())
         inverse = sum(1.0 / v for v in eigenvalues)
         share = 4.0 * (self.noise_multiplier * self.clip) ** 2 * inverse / horizon
         start = 0.5 * problem.signal() ** 2
         if share > start:
             found.append(
-                f"dp_ssgd at n = {horizon:,}, epsilon = {self.epsilon:g}: worse than the start. The "
-                f"noise alone (alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess "
-                f"risk of about {share:.2g}; the start has {start:.2g}"
+                f"dp_ssgd at n = {horizon:,}, epsilon = {self.epsilon:g}: worse than the start. The noise "
+                f"(alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess risk of "
+                f"about {share:.2g}. The start has {start:.2g}"
             )
         forgotten = self.eta * problem.smallest() * horizon
         if forgotten < 10.0:
             found.append(
-                f"dp_ssgd at n = {horizon:,}: with eta = {self.eta:.2g} the start is not forgotten: eta "
-                f"times the smallest eigenvalue times n is {forgotten:.2g}, below 10"
+                f"dp_ssgd at n = {horizon:,}: the start is not forgotten. eta = {self.eta:.2g} times the "
+                f"smallest eigenvalue times n is {forgotten:.2g}, below 10"
             )
         return found
 

@@ -1,14 +1,15 @@
-"""Mini-batch SGD (Dette and Graw, Remark 2.1): s records, one step.
+"""Mini-batch SGD (Dette and Graw, Remark 2.1): each step uses s records.
 
     theta_i = theta_{i-1} - eta_i (private mean of g(X, theta_{i-1}) over the i-th batch of s records)
 
-A study gives the size s of a batch, or the number T of batches (rounds): then s = floor(n/T) at every n.
+A study gives the size s of a batch, or the number T of batches (rounds). With T batches, s = floor(n/T) at
+each n.
 
-With ``noise = "record"`` each record's gradient goes through the mechanism before it is averaged
-(local, with Laplace scale Delta/eps, which the paper misprints as Delta eps). With
-``noise = "batch"`` a curator sums the raw gradients, adds A's noise once and divides by s (Song, Chaudhuri
-and Sarwate, 2013): eps-DP or mu-GDP, but central, not local. With mechanism ``none`` both are plain
-mini-batch SGD.
+With ``noise = "record"`` the mechanism randomises the gradient of each record before the mean is taken. This
+is local privacy. The scale of Laplace noise is Delta/eps, which the paper misprints as Delta eps. With
+``noise = "batch"`` a curator sums the raw gradients, adds the noise of the mechanism once and divides by s
+(Song, Chaudhuri and Sarwate, 2013). This is central privacy, eps-DP or mu-GDP. With mechanism ``none`` both
+are mini-batch SGD without privacy.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 from ldpflow.settings import Parameters, Setting
 
 BATCH_SIZE = 10
+CENTRAL = {"none": "none", "eps-LDP": "eps-DP (central)", "mu-GDP (local)": "mu-GDP (central)"}
+"""Notion of one noise on the sum over a batch, by the notion of the mechanism."""
 
 
 class MinibatchSgd(CoordinateSteps):
@@ -40,13 +43,13 @@ class MinibatchSgd(CoordinateSteps):
     Parameters
     ----------
     batch_size : int >= 1
-        Records s in a batch, 10 by default; n users make floor(n/s) steps.
+        Records s in a batch, 10 by default. n users make floor(n/s) steps.
     rounds : int >= 1, optional
-        Batches T into which the n users are split, instead of ``batch_size``. A batch has floor(n/T)
-        records; the fewer than T users left over are not asked. Every n has a path of its own.
+        Batches T, in place of ``batch_size``. A batch has floor(n/T) of the n users, and the users that are
+        left over are not asked. Each n has a path of its own.
     noise : str
-        ``record``: the mechanism randomises every record's gradient (local privacy).
-        ``batch``: it adds one noise to the batch's sum (central privacy, laplace or gaussian).
+        ``record``: the mechanism randomises the gradient of each record (local privacy).
+        ``batch``: it adds one noise to the sum over a batch (central privacy, laplace or gaussian).
     """
 
     cites: ClassVar = ("dette2024", "song2013")
@@ -70,12 +73,12 @@ class MinibatchSgd(CoordinateSteps):
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Add the default batch size, if the axes name neither batch_size nor rounds."""
+        """Add the default batch size if a table gives neither batch_size nor rounds."""
         given = axes if "rounds" in axes else {"batch_size": (BATCH_SIZE,), **axes}
         return {name: given[name] for name in cls.model_fields if name in given}
 
     def key_settings(self) -> dict[str, Any]:
-        """Settings without a batch size that is the default or follows from rounds and n."""
+        """Leave out a batch size that is the default, or that follows from rounds and n."""
         found = super().key_settings()
         if self.rounds is not None or self.batch_size == BATCH_SIZE:
             found.pop("batch_size", None)
@@ -83,8 +86,9 @@ class MinibatchSgd(CoordinateSteps):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         varies = isinstance(mechanism, Gaussian) and (mechanism.budgets or mechanism.mu_min) is not None
-        clips = isinstance(mechanism, ClippedGaussian)  # it would clip the sum, not each gradient
-        if self.noise == "batch" and (varies or clips or mechanism.reads_bit()):
+        clips = isinstance(mechanism, ClippedGaussian)  # it would clip the sum
+        others = mechanism.privacy().notion not in CENTRAL
+        if self.noise == "batch" and (varies or clips or others or mechanism.reads_bit()):
             allowed = "none, laplace, or gaussian with one budget"
             return f"noise = 'batch' adds one noise to a sum: mechanism.kind must be {allowed}"
         return super().unsuitable(problem, mechanism)
@@ -95,14 +99,14 @@ class MinibatchSgd(CoordinateSteps):
     def with_users(self, horizon: int | None) -> Self:
         if self.rounds is None:
             return self
-        assert horizon is not None  # as depends_on_horizon says
+        assert horizon is not None  # depends_on_horizon() is true
         if horizon < self.rounds:
             hint = "A round asks at least one user."
             raise InputError("grid.n", horizon, f"at least {self.rounds:,}, the rounds", hint)
         return self.model_copy(update={"batch_size": horizon // self.rounds})
 
     def records_per_step(self) -> int:
-        assert self.batch_size is not None  # given, or by with_users
+        assert self.batch_size is not None  # with_users fills it in
         return self.batch_size
 
     def steps(self, n: int, horizon: int | None = None) -> int:
@@ -127,16 +131,15 @@ class MinibatchSgd(CoordinateSteps):
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
         statement = mechanism.privacy()
         if self.noise == "batch" and statement.notion != "none":
-            # A record enters one batch sum only, whose sensitivity is one record's.
-            central = {"eps-LDP": "eps-DP (central)", "mu-GDP (local)": "mu-GDP (central)"}
-            return replace(statement, notion=central[statement.notion], unit="record (replacement)")
+            # A record enters one sum. The sensitivity of the sum is that of one gradient.
+            return replace(statement, notion=CENTRAL[statement.notion], unit="record (replacement)")
         return statement
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
-    """Mini-batch SGD of LANES replicates (see one_pass).
+    """Run mini-batch SGD for LANES replicates (see one_pass). ``record.times`` counts steps.
 
-    Time counts steps. A step consumes s records, and s or 1 draws of noise.
+    A step draws s records, and the noise s times or once.
     """
     c, gamma, s, once = settings.c, settings.gamma, int(settings.batch_size), settings.once > 0.0
     times, marks, centre = record.times, record.marks, record.centre

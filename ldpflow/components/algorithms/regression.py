@@ -1,4 +1,4 @@
-"""Base classes of algorithms that return one least squares estimate after one pass."""
+"""Base classes of algorithms that estimate least squares in one pass."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ BUDGET = (
     Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
     Column("rho", "double", "nats", "zCDP of the whole run"),
 )
-"""Columns on privacy of an algorithm with a noise multiplier."""
+"""Privacy columns of an algorithm with a noise multiplier."""
 
 
 class OnePassRegression(Algorithm):
-    """An algorithm for ``least_squares`` that knows n, sees raw records and takes no mechanism."""
+    """An algorithm for ``least_squares`` that depends on n, reads raw records and takes no mechanism."""
 
     carries_privacy: ClassVar[bool] = True
     has_intervals: ClassVar[bool] = False
@@ -48,17 +48,17 @@ class OnePassRegression(Algorithm):
 
 
 class PrivateRegression(OnePassRegression):
-    """An algorithm with Gaussian noise, its budget given by epsilon and delta or by a noise multiplier.
+    """An algorithm with Gaussian noise. Epsilon and delta, or a noise multiplier, give its budget.
 
     Parameters
     ----------
     epsilon, delta : float
-        Budget of the whole run: central, replacement of one record.
+        Central budget of the whole run, for replacing one record.
     accounting : str
-        How alpha follows from it: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper`` (see
+        How alpha follows from the budget: ``disjoint`` (zCDP), ``gdp`` (exact) or ``paper`` (see
         ldpflow.numerics.accounting).
     noise_multiplier : float, optional
-        alpha, instead of epsilon, which then follows from it.
+        alpha, in place of epsilon. Epsilon then follows from alpha.
     """
 
     derived: ClassVar[tuple[Column, ...]] = BUDGET
@@ -79,7 +79,6 @@ class PrivateRegression(OnePassRegression):
         return run_epsilon(self.noise_multiplier, self.delta, self.accounting, False, 1)
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        """Guarantee of a run: (epsilon, delta)-DP and, without loss, 1/alpha-GDP."""
         epsilon, mu = self.privacy_epsilon(), 1.0 / self.alpha()
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta, mu=mu)
 
@@ -92,28 +91,29 @@ class PrivateRegression(OnePassRegression):
 
 
 class MinibatchRegression(PrivateRegression):
-    """T steps of constant length over disjoint batches of one pass, tail averaging.
+    """Steps of constant length over disjoint batches, with tail averaging.
 
     Parameters
     ----------
     iterations : int, optional
-        T, even; by default the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))) with
-        S = max(1, ||w*||_H^2/sigma^2), which forgets the start; mu is the least eigenvalue of H. Risk grows
-        with T through the noise.
+        T, an even number of steps. The default is the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))), with
+        which the iterates forget the start. S = max(1, ||w*||_H^2/sigma^2), and mu is the smallest
+        eigenvalue of H. Through the noise, the risk grows with T.
     eta : float > 0, optional
-        Step length, b/(R_x^2 + (b - 1)||H||) by default, R_x^2 the least R^2 with E ||x||^2 x x' <= R^2 H.
+        Step length, by default b/(R_x^2 + (b - 1)||H||). R_x^2 is the least R^2 with
+        E ||x||^2 x x' <= R^2 H.
     radius : float > 0, optional
         R, the scale of ||x||, by default from ``radius_of``.
     radius_of : str
-        Default of R: ``trace`` sqrt(Tr H), the tighter choice, or ``moment``, the paper's R_x.
+        Default of R: ``trace`` is sqrt(Tr H), the tighter choice, and ``moment`` is R_x of the paper.
     infeasible_is : str
-        Whether a condition of the theory that is not met is ``refused`` or ``warned`` of.
+        ``refused``: a study that violates a condition of the theory is refused. ``warned``: it only warns.
     """
 
     derived: ClassVar[tuple[Column, ...]] = (
         Column("steps", "int64", "steps", "T"),
-        Column("threshold_records", "int64", "records", "records of a step that set the threshold"),
-        Column("gradient_records", "int64", "records", "records of a step that make the gradient"),
+        Column("threshold_records", "int64", "records", "records of a step for the clipping threshold"),
+        Column("gradient_records", "int64", "records", "records of a step for the gradient"),
         *BUDGET,
     )
 
@@ -128,12 +128,12 @@ class MinibatchRegression(PrivateRegression):
         return made if horizon is None else min(made, n // self.records(horizon))
 
     def records(self, horizon: int) -> int:
-        """Records of one step. Those left over after T steps are not used."""
+        """Records of one step. Records that are left over after T steps are not used."""
         assert self.iterations is not None
         return horizon // self.iterations
 
     def checkpoints(self, n: int) -> tuple[int, ...]:
-        """Numbers of users after every step. The last is n."""
+        """Number of users after each step, and n after the last."""
         records, steps = self.records(n), self.steps(n)
         return (*(records * t for t in range(1, steps)), n)
 
@@ -144,7 +144,7 @@ class MinibatchRegression(PrivateRegression):
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
-        """Records per step: those for the threshold, and those for the gradient."""
+        """Records of a step for the threshold, and for the gradient."""
 
     def scale(self, problem: LeastSquares) -> float:
         """R, the scale of ||x||."""
@@ -158,7 +158,6 @@ class MinibatchRegression(PrivateRegression):
         return self.eta
 
     def largest_eta(self, problem: LeastSquares, horizon: int) -> float:
-        """b/(R_x^2 + (b - 1)||H||)."""
         _, b = self.batches(horizon)
         return b / (problem.radius_square() + (b - 1) * problem.largest())
 
@@ -173,12 +172,12 @@ class MinibatchRegression(PrivateRegression):
         reasons = found.infeasible(problem, horizon)
         if reasons and self.infeasible_is == "refused":
             allowed = f"more records for {self.kind} with {found.iterations} steps"
-            hint = f"{reasons[0]}. Say infeasible_is = 'warned' to run it nevertheless."
+            hint = f"{reasons[0]}. With infeasible_is = 'warned' it runs nevertheless."
             raise InputError("grid.n", horizon, allowed, hint)
         return found
 
     def enough_steps(self, problem: LeastSquares, horizon: int) -> int:
-        """Smallest even T after which the start is forgotten, at the step length of that T."""
+        """Smallest even T with which the iterates forget the start, with the step length of this T."""
         with constants.workdps(30):
             ratio = mpf(1)
             if problem.error_variance() > 0.0:
@@ -196,7 +195,7 @@ class MinibatchRegression(PrivateRegression):
         raise InputError("grid.n", horizon, "more records", hint)
 
     def infeasible(self, problem: LeastSquares, horizon: int) -> list[str]:
-        """Conditions of the theory that are not met."""
+        """List conditions of the theory that are violated."""
         _, b = self.batches(horizon)
         least = 1.0 + problem.radius_square() / problem.smallest()
         if problem.largest() > problem.smallest() and b < least:
@@ -212,5 +211,5 @@ class MinibatchRegression(PrivateRegression):
         ]
 
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """NaN: a path of so few steps has no intervals."""
+        """NaN, because a path has too few steps for intervals."""
         return nan_matrix(problem.dimension)

@@ -2,10 +2,11 @@
 
     A = (1/N) sum x x' + E,   v = (1/N) sum x y + e,   theta = A^-1 v
 
-For privacy x is scaled to norm at most X and y cut at Y. Replacing a record moves A by at most sqrt(2) X^2/N
-in Frobenius norm and v by 2 X Y/N. Each gets half of the budget: noise multiplier sqrt(2) alpha, E
-symmetric with N(0, s^2) on the diagonal and N(0, s^2/2) off it, s = 2 X^2 alpha/N, and e with standard
-deviation 2 sqrt(2) X Y alpha/N: 1/(2 alpha^2)-zCDP and 1/alpha-GDP together. One step makes the estimate.
+For privacy x is scaled to norm at most X, and y is cut at Y. Replacing a record moves A by at most
+sqrt(2) X^2/N in Frobenius norm, and v by at most 2 X Y/N. A and v get half of the budget each, with noise
+multiplier sqrt(2) alpha. E is symmetric with N(0, s^2) on the diagonal and N(0, s^2/2) off the diagonal,
+s = 2 X^2 alpha/N. e has the standard deviation 2 sqrt(2) X Y alpha/N. Together they are 1/(2 alpha^2)-zCDP
+and 1/alpha-GDP. The path has one step.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE, STRIDE
 
 
 class OrdinaryLeastSquares(OnePassRegression):
-    """Ordinary least squares of all n records: the non-private yardstick, a path of one step."""
+    """Ordinary least squares of all n records, without privacy, for comparison."""
 
     kind: Literal["ols"] = "ols"
 
@@ -53,7 +54,6 @@ class OrdinaryLeastSquares(OnePassRegression):
         return mechanism.privacy()
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
-        """N, X, Y, standard deviations of E and e."""
         assert horizon is not None
         noise = {"moment_noise": 0.0, "cross_noise": 0.0}
         return {"n": float(horizon), "x_bound": np.inf, "y_bound": np.inf, **noise}
@@ -98,11 +98,11 @@ class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """Compute the estimates of LANES replicates in one step (see one_pass).
 
-    Noise in the order of its stream: the lower triangle of E by rows, then e.
+    The noise is drawn in this order: the lower triangle of E by rows, then e.
     """
     n, x_bound, y_bound = int(settings.n), settings.x_bound, settings.y_bound
     moment_noise, cross_noise = settings.moment_noise, settings.cross_noise
-    size = kernel.D  # a name of its own keeps these loops from being unrolled
+    size = kernel.D  # loops over this name are not unrolled
     data = np.empty(kernel.DATA_PLANES * STRIDE)
     plane = np.empty(PLANE)
     nothing = register_array(kernel.STATE)
@@ -151,7 +151,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
             cross[j * LANES + lane] = cross[j * LANES + lane] / n + cross_noise * plane[drawn * LANES + lane]
         drawn += 1
     for lane in range(LANES):
-        # Gaussian elimination with row exchanges: A need not be positive definite.
+        # Gaussian elimination with row exchanges, since A may be indefinite.
         for j in range(size):
             best = j
             for k in range(j + 1, size):

@@ -1,12 +1,12 @@
 """One report for several quantiles: randomised response over the cells between the iterates.
 
-The iterates theta_1 <= .. <= theta_Q cut the line into k = Q + 1 cells. A user reports the cell of the
-value by generalised randomised response: the true cell with probability p' = e^eps q', every other
-with q' = 1/(e^eps + Q). With C_q = 1{the reported cell lies below theta_q}
+The iterates theta_1 <= .. <= theta_Q cut the line into k = Q + 1 cells. A user reports the cell that holds
+the value by generalised randomised response: the true cell with probability p' = e^eps q', and each other
+cell with probability q' = 1/(e^eps + Q). With C_q = 1{the reported cell lies below theta_q}
 
     A_q = (C_q - q q')/(p' - q') - tau_q,   E A_q = F(theta_q) - tau_q.
 
-For Q = 1 all these numbers are those of randomised response.
+For Q = 1 the report is that of randomised response.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Cells(Mechanism):
     Parameters
     ----------
     epsilon : float in [1e-6, 30]
-        Budget of the one report of a user.
+        Budget of the report of a user.
     sampling : str
-        What is simulated. ``data``: the user's value, then the report. ``private_bit``: the report,
-        drawn with one uniform given the iterates.
+        What is simulated. ``data``: the user's value, then the report. ``private_bit``: the report alone,
+        from its law given the iterates.
     """
 
     cites: ClassVar = ("warner1965", "wang2017")
@@ -69,15 +69,16 @@ class Cells(Mechanism):
             levels = [mpf(tau) for tau in taus]
             return {
                 "keep": float(odds / total),
-                # A_q for a report below theta_q, and for one above.
+                # A_q for a report below theta_q and for a report above theta_q.
                 "below": tuple(float((1 - s) / gap - t) for s, t in zip(shifts, levels, strict=True)),
                 "above": tuple(float(-s / gap - t) for s, t in zip(shifts, levels, strict=True)),
             }
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        """Covariance added by the report at theta*.
+        """Covariance that the report adds at theta*.
 
-        S - S_SGD with S_qr = A_q (1 - A_r)/(p' - q')^2 for q <= r, A_q = q q' + (p' - q') tau_q.
+        It is S minus the covariance of the bits, S_qr = A_q (1 - A_r)/(p' - q')^2 for q <= r,
+        A_q = q q' + (p' - q') tau_q.
         """
         taus = problem.levels()
         assert taus is not None
@@ -99,10 +100,10 @@ class Cells(Mechanism):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g), g holding the bits 1{X <= theta_q}: cell 0 lies below theta_1, cell Q above theta_Q.
+    """Replace the bits 1{X <= theta_q} in g by A(g). Cell 0 lies below theta_1, and cell Q above theta_Q.
 
-    One uniform U decides. If U < p', the true cell is reported. Otherwise U lies in the m-th interval of
-    length q' above p', and the m-th cell after the true one is reported, cyclically.
+    Let U be uniform. If U < p', the true cell is reported. Otherwise U lies in the m-th interval of length
+    q' above p', and the report is the m-th cell after the true one. Cell 0 follows cell Q.
     """
     cell = np.float64(kernel.D)
     for j in range(kernel.D):
@@ -117,7 +118,7 @@ def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no
 
 
 def randomise_probability(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g), g holding P(X <= theta_q): the report lies below theta_q if U < q q' + (p' - q') g_q."""
+    """Replace P(X <= theta_q) in g by A(g). The report lies below theta_q if U < q q' + (p' - q') g_q."""
     u = noise[at]
     other = (1.0 - mechanism.keep) / kernel.D
     gap = mechanism.keep - other

@@ -2,9 +2,9 @@
 
     clip(g) = g min(1, zeta/||g||),   clip(0) = 0, and 0 if g is not finite
 
-The noise multiplier of Varshney, Thakurta and Jain (2022), Lemma A.1, is alpha = 1/mu: replacing the
-record moves clip(g) by at most 2 zeta, and the standard deviation is alpha times that. A(g) is biased for
-clipped gradients. Simulated noise is seeded floating point: no protection.
+The noise multiplier of Varshney, Thakurta and Jain (2022), Lemma A.1, is alpha = 1/mu. Replacing the record
+moves clip(g) by at most 2 zeta, and the standard deviation is 2 zeta alpha. A(g) is biased for clipped
+gradients. Simulated noise is seeded and in floating point. It protects no data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ClippedGaussian(Mechanism):
     clip : float > 0
         zeta, in units of the gradient.
     mu : float in [1e-3, 1e6]
-        Budget of every user; the noise multiplier is 1/mu.
+        Budget of each user. The noise multiplier is 1/mu.
     """
 
     measures: ClassVar = (CLIPPED,)
@@ -55,12 +55,11 @@ class ClippedGaussian(Mechanism):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) in place. counts[lane] is the number of clipped gradients."""
+    """Replace g by A(g), and count clipped gradients in counts[lane]."""
     square = 0.0
     for j in range(kernel.D):
         square += g[j * LANES + lane] * g[j * LANES + lane]
-    # Infinite, not undefined, at 0. A norm that is not finite gives 0.
-    factor = min(1.0, mechanism.clip / np.sqrt(square))
+    factor = min(1.0, mechanism.clip / np.sqrt(square))  # at g = 0 the ratio is infinite
     factor = factor if square < np.inf else 0.0
     counts[lane] += 1.0 if factor < 1.0 else 0.0
     for j in range(kernel.D):

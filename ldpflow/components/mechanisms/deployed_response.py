@@ -1,13 +1,13 @@
 """Randomised response with liars, drop-out and several answers of a user.
 
-The private bit is drawn directly. F is the distribution function of the value, tau the level of the quantile.
-A user answers with probability r_1 if the value is at most the quantile, else r_0. The distribution function
-among the responders is
+The private bit is drawn directly. Let F be the distribution function of the value and tau the level of the
+quantile. A user answers with probability r_1 if the value is at most the quantile, and r_0 otherwise. The
+distribution function among the responders is
 
     F_R = (r_1 min(F, tau) + r_0 max(F - tau, 0))/(r_1 tau + r_0 (1 - tau)).
 
-A share lambda of them sends a fixed bit. An honest user answers a times with eps/a, and the mean of the
-answers is debiased. At least j of the a reports are 1 with probability
+A share lambda of the responders sends a fixed bit. An honest user answers a times with the budget eps/a each,
+and the mean of the answers is debiased. At least j of the a reports are 1 with probability
 
     (1 - lambda) (F_R P(Bin(a, p) >= j) + (1 - F_R) P(Bin(a, 1 - p) >= j)) + lambda 1{they send 1}.
 """
@@ -36,23 +36,23 @@ Share = Annotated[float, Field(gt=0, le=1), Setting("share")]
 class DeployedResponse(RandomizedResponse):
     """Randomised response with liars, drop-out that depends on the value, and several answers of a user.
 
-    n counts users who answer. The oracle's variance is that without liars and without drop-out.
+    n counts users who answer. The oracle's variance assumes that there are no liars and no drop-out.
 
     Parameters
     ----------
     epsilon : float
         Budget of all answers of a user together.
     sampling : str
-        ``private_bit``: what the algorithm sees is drawn given theta.
+        ``private_bit``: the report is drawn from its law given theta.
     liars : float in [0, 1)
-        Share of those who answer that send one bit whatever their value is.
+        Share of the responders who send a fixed bit.
     liars_push : str
-        ``down``: they send 1, so that the estimated quantile becomes smaller; ``up``: 0.
+        ``down``: liars send 1, and the estimated quantile becomes smaller. ``up``: liars send 0.
     answer_below, answer_above : float in (0, 1]
         Probability that a user answers whose value is at most the quantile, or above it. If they differ, the
-        responders' quantile is estimated, not the population's.
+        estimate is for the quantile of the responders.
     answers : int in [1, 64]
-        a: independent answers of a user to one question, each with epsilon/a; 1 is the best.
+        a, independent answers of a user to one question, each with epsilon/a. One answer is the best.
     """
 
     kind: Literal["deployed_response"] = "deployed_response"  # type: ignore[assignment]
@@ -66,7 +66,7 @@ class DeployedResponse(RandomizedResponse):
     def unsuitable(self, problem: Problem) -> str | None:
         levels = problem.levels()
         if levels is None or len(levels) != 1:
-            return "liars, drop-out and several answers are about one quantile of one value"
+            return "it needs a problem that estimates one quantile of one value"
         return super().unsuitable(problem)
 
     def kernel_parameters(self, problem: Problem) -> Parameters:
@@ -103,13 +103,12 @@ class DeployedResponse(RandomizedResponse):
 
 
 def tails(count: int, p: mpf) -> list[mpf]:
-    """P(Bin(count, p) >= j), j = 1..count."""
     masses = [math.comb(count, j) * p**j * (1 - p) ** (count - j) for j in range(count + 1)]
     return [mp.fsum(masses[j:]) for j in range(1, count + 1)]
 
 
 def randomise_probability(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g), g holding F(theta): the number of reports of 1 is that of the probabilities above U."""
+    """Replace F(theta) in g by A(g). Let U be uniform: at least j reports are 1 if U < P(at least j)."""
     below = min(g[lane], mechanism.tau)
     above = max(g[lane] - mechanism.tau, 0.0)
     share = mechanism.below * below + mechanism.above * above

@@ -1,10 +1,10 @@
 """The Gaussian mechanism: user k sends g + (Delta/mu_k) N(0, I), mu_k-GDP.
 
-Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. GDP (Dong, Roth and Su, 2022): telling two
-neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ
-between users: user k is promised mu_k, the whole transcript is max_k mu_k-GDP (parallel composition).
-Budgets must not depend on data. Random ones are drawn from public randomness. Simulated noise is seeded
-floating point: no protection.
+Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. mu-GDP (Dong, Roth and Su, 2022): telling two
+neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ between
+users. User k has mu_k-GDP, and the whole transcript is max_k mu_k-GDP (parallel composition). Budgets must
+not depend on data. Random budgets are drawn from public randomness. Simulated noise is seeded and in floating
+point. It protects no data.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Gaussian(Mechanism):
     Parameters
     ----------
     mu : float in [1e-3, 1e6]
-        Budget of every user; with ``mu_min`` the largest one.
+        Budget of each user, or with ``mu_min`` the largest budget.
     mu_min : float, optional
-        Budgets are independent and uniform on [mu_min, mu], one per user and replicate.
+        Smallest budget, if users have independent budgets that are uniform on [mu_min, mu].
     budgets : tuple of float, optional
-        A given list: user k has budgets[(k - 1) mod length]. Excludes mu and mu_min.
+        List of budgets, in place of mu and mu_min. User k has budgets[(k - 1) mod length].
     """
 
     cites: ClassVar = ("dong2022",)
@@ -56,10 +56,8 @@ class Gaussian(Mechanism):
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """Settings that a study still has to give: mu, if it gives no list of budgets."""
-        return (
-            [] if "budgets" in given else [name for name in super().missing_settings(given) if name == "mu"]
-        )
+        """A study with a list of budgets needs no mu."""
+        return [] if "budgets" in given or "mu" in given else ["mu"]
 
     def unsuitable(self, problem: Problem) -> str | None:
         if math.isinf(problem.l2_sensitivity()):
@@ -75,7 +73,7 @@ class Gaussian(Mechanism):
         return noise
 
     def kernel_parameters(self, problem: Problem) -> Parameters:
-        """Delta/mu of every listed budget or the only one. For random budgets: Delta and their law."""
+        """Delta/mu for each budget. For random budgets: Delta and the law of the budgets."""
         sensitivity = problem.l2_sensitivity()
         if self.budgets is not None:
             return {"scales": tuple(sensitivity / mu for mu in self.budgets)}
@@ -85,14 +83,14 @@ class Gaussian(Mechanism):
         return {"scales": (sensitivity / self.mu,)}
 
     def mean_inverse_square(self) -> float:
-        """E mu_k^-2, over users."""
+        """Mean of mu_k^-2 over users."""
         with constants.workdps(40):
             if self.budgets is not None:
                 return float(sum(mpf(mu) ** -2 for mu in self.budgets) / len(self.budgets))
             return float(1 / (mpf(self.mu_min or self.mu) * mpf(self.mu)))
 
     def shared(self, answers: int) -> Gaussian:
-        """The mechanism for each of several answers of one user: mu_k/sqrt(answers) (composition)."""
+        """The mechanism for one of several answers of a user: budget mu_k/sqrt(answers) (composition)."""
         with constants.workdps(40):
             share = 1 / mp.sqrt(answers)
             if self.budgets is not None:
@@ -103,7 +101,6 @@ class Gaussian(Mechanism):
             return self.model_copy(update=changed)
 
     def smallest(self) -> float:
-        """Least budget."""
         return min(self.budgets or (self.mu_min or self.mu,))
 
     def noise_covariance(self, problem: Problem) -> Matrix:
@@ -115,9 +112,9 @@ class Gaussian(Mechanism):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
+    """Replace g by A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
 
-    The plane after the normals holds a uniform (random budgets) or the user's number (list of budgets).
+    The plane after the normals has a uniform variate (random budgets) or the user's number (list of budgets).
     """
     if len(mechanism.scales) == 1:
         scale = mechanism.scales[0]

@@ -1,7 +1,7 @@
 """The Laplace mechanism: g + Lap(0, Delta/eps) in every coordinate, eps-LDP.
 
-Delta = sup ||g(x, theta) - g(x', theta)||_1; S_LDP = 2 (Delta/eps)^2 I. Simulated noise is seeded
-floating point: no protection.
+Delta = sup ||g(x, theta) - g(x', theta)||_1, S_LDP = 2 (Delta/eps)^2 I. Simulated noise is seeded and in
+floating point. It protects no data.
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ class Laplace(Mechanism):
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) = g + (Delta/eps) (L_1, ..., L_d), L_j standard Laplace."""
+    """Replace g by A(g) = g + (Delta/eps) (L_1, ..., L_d), L_j standard Laplace."""
     for j in range(kernel.D):
         g[j * LANES + lane] += mechanism.scale * noise[j * STRIDE + at]

@@ -24,22 +24,22 @@ DELTA = Setting(symbol="δ")
 
 @dataclass(frozen=True)
 class PrivacyStatement:
-    """Privacy guarantee of a mechanism or transcript.
+    """Privacy guarantee of a mechanism or a transcript.
 
     Parameters
     ----------
     notion : str
         ``eps-LDP``, ``eps-DP (central)``, ... or ``none``.
     unit : str
-        The hidden change: the replacement of one record, which is one user's whole contribution. Central
-        notions say ``record (replacement)``.
+        The change that the guarantee hides: the replacement of one record. A record is all that one user
+        contributes. Central notions have ``record (replacement)``.
     epsilon, mu, delta : float, optional
-        Parameters of the notion, about the reports of a user who answers.
+        Parameters of the notion. They are for the reports of a user who answers.
     reports : int >= 1
-        Reports of a record that share epsilon equally.
+        Reports of a record, which share epsilon equally.
     answer_rates : pair of floats in [0, 1]
         Probabilities that a user answers whose value lies below or above a point. If they differ, a missing
-        answer is informative too, which epsilon does not count.
+        answer reveals something too. Epsilon does not count it.
 
     Raises
     ------
@@ -72,34 +72,34 @@ class PrivacyStatement:
 class Mechanism(Settings):
     """A randomiser A with E[A(g) | X] = g.
 
-    The module that defines a mechanism also holds its kernel function ``randomise(g, noise, at, lane,
-    mechanism, counts)``, which changes g in place (see ldpflow.simulators.one_pass).
+    The module of a mechanism also has the kernel function ``randomise(g, noise, at, lane, mechanism,
+    counts)``. It replaces g by A(g) (see ldpflow.simulators.one_pass).
     """
 
     group: ClassVar[str] = "mechanism"
 
     measures: ClassVar[tuple[Column, ...]] = ()
-    """Columns that ``randomise`` counts: the k-th in ``counts[k * LANES + lane]``."""
+    """Columns that ``randomise`` counts. ``counts[k * LANES + lane]`` has the count of column k."""
 
     def unsuitable(self, problem: Problem) -> str | None:
-        """Reason why this mechanism cannot be applied to the problem's gradient, or None."""
+        """Why the mechanism cannot randomise the gradient of the problem. None if it can."""
         return None
 
     def replaces_data(self) -> bool:
-        """Whether reports are drawn directly, given theta, without records.
+        """Whether reports are drawn from their law given theta, without records.
 
-        The kernel then has the problem's ``bit_probability`` for its ``gradient``, and this module's
-        ``randomise_probability`` for its ``randomise``.
+        The kernel then calls ``bit_probability`` of the problem in place of ``gradient``, and
+        ``randomise_probability`` of this module in place of ``randomise``.
         """
         return False
 
     def reads_bit(self) -> bool:
-        """Whether ``randomise`` reads only the sign of a gradient, so that ``gradient_bit`` suffices."""
+        """Whether ``randomise`` reads only the sign of a gradient. The kernel then calls ``gradient_bit``."""
         return False
 
     @abstractmethod
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
-        """Standard variates that one application takes, in the order of their planes."""
+        """Standard variates with which one gradient is randomised, in the order of their planes."""
 
     @abstractmethod
     def kernel_parameters(self, problem: Problem) -> Parameters:
@@ -107,8 +107,8 @@ class Mechanism(Settings):
 
     @abstractmethod
     def noise_covariance(self, problem: Problem) -> Matrix:
-        """S_LDP, the covariance of A(g) given g, d x d."""
+        """S_LDP, the d x d covariance of A(g) given g."""
 
     @abstractmethod
     def privacy(self) -> PrivacyStatement:
-        """Guarantee for one record that is used once."""
+        """The guarantee for one record that is used once."""

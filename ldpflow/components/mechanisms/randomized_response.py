@@ -1,9 +1,9 @@
 """Randomised response on a gradient that is a bit (Warner 1965; Dette and Graw, Section 2).
 
-With p = e^eps/(1 + e^eps) the bit b is reported with probability p, its complement with 1 - p;
+The bit b is reported with probability p = e^eps/(1 + e^eps), and 1 - b with probability 1 - p. Then
 (report - (1 - p))/(2p - 1) is unbiased for b. Its variance given b is
-p(1 - p)/(2p - 1)^2 = e^eps/(e^eps - 1)^2 (the paper's S_LDP lacks the square; its own Table 1 agrees
-with the square).
+p(1 - p)/(2p - 1)^2 = e^eps/(e^eps - 1)^2. S_LDP in the paper lacks the square. Table 1 of the paper agrees
+with the square.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters
 
-# sup of the third derivative's size, for the laws smooth enough to expand around an anchor.
+# sup |F'''|, for laws whose distribution function F is expanded around an anchor.
 THIRD_DERIVATIVES = {"normal": 0.39894228040143276, "logistic": 0.125}
 
 
@@ -29,12 +29,12 @@ class RandomizedResponse(Mechanism):
     Parameters
     ----------
     epsilon : float in [1e-6, 30]
-        Budget of one record. Above 30 a complement is reported less than once in 10^13 records.
+        Budget of one record. Above 30 less than one in 10^13 reports would be false.
     sampling : str
-        What is simulated. ``data``: the user's record, then the response. ``private_bit``: the report alone,
-        Bernoulli with probability (1 - p) + (2p - 1) P(b = 1 | theta), from one uniform: a path of equal law,
-        faster, but users cannot be compared across mechanisms. ``private_bit_32``: such a report from 32
-        random bits, and further ones if these do not decide; faster still.
+        What is simulated. ``data``: the user's record, then the report. ``private_bit``: the report alone,
+        which is 1 with probability (1 - p) + (2p - 1) P(b = 1 | theta). The path has the same law and is
+        faster, but mechanisms are not compared on the same users. ``private_bit_32``: such a report from 32
+        random bits, and from further ones if these do not decide it. This is the fastest.
     """
 
     cites: ClassVar = ("warner1965",)
@@ -76,7 +76,7 @@ class RandomizedResponse(Mechanism):
 
 
 def response_covariance(problem: Problem, epsilon: float, answers: int = 1) -> Matrix:
-    """(high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a: the mean of a answers of an honest user."""
+    """Variance of the mean of a answers of an honest user: (high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a."""
     low, high = bit_values(problem)
     with constants.workdps(40):
         e = mp.exp(mpf(epsilon) / answers)
@@ -90,16 +90,16 @@ def bit_values(problem: Problem) -> tuple[float, float]:
 
 
 def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b if U < p else 1 - b.
+    """Replace g by A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b if U < p else 1 - b.
 
-    b = 1{g > 0}; ``keep`` is p, ``one`` and ``zero`` are the values of A(g) for report = 1 and 0.
+    b = 1{g > 0}. ``keep`` is p. ``one`` and ``zero`` are A(g) for report = 1 and 0.
     """
     report = (g[lane] > 0.0) == (noise[at] < mechanism.keep)
     g[lane] = mechanism.one if report else mechanism.zero
 
 
 def randomise_probability(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """A(g), g holding P(b = 1 | theta): the report is 1 if U < (1 - p) + (2p - 1) P(b = 1)."""
+    """Replace P(b = 1 | theta) in g by A(g). The report is 1 if U < (1 - p) + (2p - 1) P(b = 1 | theta)."""
     p = mechanism.keep
     report = noise[at] < (1.0 - p) + (2.0 * p - 1.0) * g[lane]
     g[lane] = mechanism.one if report else mechanism.zero
