@@ -227,7 +227,7 @@ class PlanOptions:
     pilot: Any = option(  # noqa: RUF009
         "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
     )
-    column: str | None = option("Column of the pilot; optional if no other has numbers or mostly numbers.")
+    column: str | None = option("Column of the pilot. It may be left out if the pilot has one column.")
     count_column: str | None = option("Column with the number of records of each value; without it one each.")
     missing: str | None = option("drop: leave out records without a value; otherwise they are an error.")
     missing_value: float | Sequence[float] | None = option(

@@ -36,10 +36,8 @@ def written(tmp_path, content, name="data"):
 )
 def test_read(tmp_path, content):
     file = written(tmp_path, content)
-    for column in (None, "a"):
-        found = read_column(file, column)
-        assert found.name == "a" and found.dropped == 0
-        assert found.values.tolist() == [1.0, 2.5, -3.0]
+    found = read_column(file, "a")
+    assert (found.name, found.dropped, found.values.tolist()) == ("a", 0, [1.0, 2.5, -3.0])
 
 
 def test_integers_stay_exact(tmp_path):
@@ -64,21 +62,8 @@ FAULTS = {
     "empty line": ("a\n1\n\n2\n3\n", "a", "column", "the first in record 2"),
     "Latin-1": ("a,b\n1,é\n".encode("latin-1"), "a", "file", "save it as UTF-8"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "a", "file", "save it as UTF-8"),
-    "Latin-1 in Parquet": (
-        {"a": [1.0, 2.0, 3.0], "b": pa.array([b"\xe9"] * 3).view(pa.string())},
-        None,
-        "file",
-        "Invalid UTF8",
-    ),
     "late Latin-1": (b"a\n" + b"1\n" * 10**6 + b"\xe9\n", "a", "file", "save it as UTF-8"),
-    "two numeric columns": ("a,b\n1,2\n2,3\n", None, "column", "2 numeric columns; all are: 'a', 'b'"),
-    "no numeric column": ("a,b\nx,y\n", None, "column", "0 numeric columns"),
-    "late numbers": (
-        "a,b\n" + "1,x\n" * 12_000 + "1,$5\n" * 40_000,
-        None,
-        "column",
-        "mostly numbers, with text among them: 'b'",
-    ),
+    "no column": ("a,b\n1,2\n2,3\n", None, "column", "It has: 'a', 'b'."),
     "unknown column": ({"a": [1.0, 2.0, 3.0]}, "c", "column", "'a'"),
     "duplicated names": ("a,b,a\n1,2,3\n", "a", "file", "Two columns"),
     "strings": ({"a": ["x", "secret"]}, "a", "column", "holds string"),

@@ -19,7 +19,7 @@ from ldpflow.settings import Parameters
 
 
 class NonconvexLogistic(BinaryProblem):
-    """Logistic loss plus ``penalty`` times sum_j w_j^2 / (1 + w_j^2).
+    """Logistic loss plus ``penalty`` sum_j w_j^2 / (1 + w_j^2).
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class NonconvexLogistic(BinaryProblem):
         return self.bound**2 / 4.0 + 2.0 * self.penalty
 
     def gap(self) -> float:
-        """log 2, the loss at 0: a loss is never negative."""
+        """log 2, the loss at 0. A loss is at least 0."""
         return math.log(2.0)
 
     def convex(self) -> bool:
@@ -54,7 +54,7 @@ class NonconvexLogistic(BinaryProblem):
 
 
 def loss(u, y, problem):  # type: ignore[no-untyped-def]
-    """log(1 + exp(-y u)), without overflow."""
+    """log(1 + exp(-y u)). This form does not overflow."""
     margin = y * u
     return max(-margin, 0.0) + log(1.0 + exp(-np.abs(margin)))
 

@@ -18,14 +18,14 @@ from ldpflow.settings import Parameters
 
 
 class RobustRegression(FiniteSumProblem):
-    """Cauchy regression.
+    """Linear regression with Cauchy's loss.
 
     Parameters
     ----------
     signal : float
-        Size of the synthetic coefficients, times 1/bound.
+        Absolute value of every synthetic coefficient, times ``bound``.
     error_scale : float
-        Scale of the synthetic errors, Student with 2 degrees of freedom.
+        Scale of the synthetic errors, which have Student's t law with 2 degrees of freedom.
     """
 
     kind: Literal["robust_regression"] = "robust_regression"
