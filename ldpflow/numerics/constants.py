@@ -26,13 +26,11 @@ def workdps(digits: int) -> Iterator[None]:
 
 @lru_cache(maxsize=4096)
 def normal_quantile(p: float) -> float:
-    """Phi^-1(p) for p in (0, 1)."""
     with workdps(DIGITS):
         return float(mp.sqrt(2) * mp.erfinv(2 * mpf(p) - 1))
 
 
 def normal_density(x: float) -> float:
-    """phi(x)."""
     with workdps(DIGITS):
         return float(mp.npdf(mpf(x)))
 
@@ -51,7 +49,6 @@ def bisect(below: Callable[[mpf], bool], low: mpf | str | int, high: mpf | int, 
 
 @lru_cache(maxsize=1024)
 def student_quantile(p: float, df: float) -> float:
-    """Quantile of Student's t with ``df`` degrees of freedom."""
     if p == 0.5:
         return 0.0
     with workdps(DIGITS):
@@ -65,7 +62,6 @@ def student_quantile(p: float, df: float) -> float:
 
 @lru_cache(maxsize=1024)
 def chi_squared_quantile(p: float, df: int) -> float:
-    """Quantile of chi-squared with ``df`` degrees of freedom."""
     with workdps(DIGITS):
         shape, level = mpf(df) / 2, mpf(p)
         x = bisect(lambda x: mp.gammainc(shape, 0, x / 2, regularized=True) < level, 0, 100 * df + 100)
@@ -74,7 +70,6 @@ def chi_squared_quantile(p: float, df: int) -> float:
 
 @lru_cache(maxsize=1024)
 def f_quantile(p: float, df: int, df2: int) -> float:
-    """Quantile of F with ``df`` and ``df2`` degrees of freedom."""
     with workdps(DIGITS):
         a, b, level = mpf(df) / 2, mpf(df2) / 2, mpf(p)
         # P(F > x) = I_y(df2/2, df/2) with y = df2/(df2 + df x), the regularised incomplete beta.
@@ -84,7 +79,6 @@ def f_quantile(p: float, df: int, df2: int) -> float:
 
 @lru_cache(maxsize=1024)
 def bimodal_quantile(p: float) -> float:
-    """p-quantile of the law that is N(-3/2, 1) or N(3/2, 1), each with probability 1/2."""
     if p == 0.5:
         return 0.0
     with workdps(DIGITS):
@@ -131,7 +125,7 @@ def safe_floor(x: mpf) -> int:
 
 @lru_cache(maxsize=4096)
 def floor_power(n: int, exponent: float) -> int:
-    """floor(n^exponent), where ``exponent`` is the decimal that the user typed: 10^8 to the .75 is 10^6."""
+    """floor(n^exponent). ``exponent`` is the decimal that the user typed: 10^8 to the power .75 is 10^6."""
     with workdps(DIGITS):
         return safe_floor(mpf(n) ** mpf(repr(exponent)))
 

@@ -82,7 +82,6 @@ def cdf_logistic(x):  # type: ignore[no-untyped-def]
 
 @jit
 def cdf_uniform(x):  # type: ignore[no-untyped-def]
-    """x, clipped to [0, 1]."""
     return min(max(x, 0.0), 1.0)
 
 
@@ -264,7 +263,6 @@ ONE = U64(0x3FF0000000000000)
 
 
 def cell_edges() -> NDArray[np.float64]:
-    """Lower edges of the cells of t in increasing order, shape (HALF,)."""
     k = np.arange(HALF)
     result: NDArray[np.float64] = 2.0 ** (k // CELLS - 53) * (1.0 + (k % CELLS) / CELLS)
     return result

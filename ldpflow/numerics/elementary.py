@@ -32,8 +32,6 @@ def fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def bits_of(typingctx, x):  # type: ignore[no-untyped-def]
-    """The 64 bits of a double as an unsigned integer."""
-
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.IntType(64))
 
@@ -42,8 +40,6 @@ def bits_of(typingctx, x):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def float_of(typingctx, bits):  # type: ignore[no-untyped-def]
-    """The double that has these 64 bits."""
-
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.DoubleType())
 

@@ -81,7 +81,6 @@ def kernel_function(component: type, name: str) -> Any:
 
 
 def part_of(component: object, name: str, required: bool = True) -> Any:
-    """Kernel function of a component. A required function that is missing is an error."""
     kind = type(component)
     function = kernel_function(kind, name)
     if function is None and required:
@@ -166,7 +165,6 @@ def read_private(file: Path) -> bytes | None:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file of the cache atomically."""
     temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(temporary, flags, 0o600), "wb") as target:
@@ -197,8 +195,6 @@ LOADING = threading.Lock()
 
 
 class ModuleText:
-    """Source text of the module of a kernel."""
-
     def __init__(self, entry: Specialised) -> None:
         self.names: dict[int, str] = {}  # global names by the id of their objects
         self.functions: list[Specialised] = []  # each after the functions that it calls
@@ -214,7 +210,6 @@ class ModuleText:
         self.text = "\n\n".join([HEAD + imports, *self.blocks]) + "\n"
 
     def add(self, found: Specialised) -> None:
-        """Add a function after the functions that it calls."""
         if found in self.functions:
             return
         for _, target in sorted(found.references.items()):
@@ -267,7 +262,6 @@ class ModuleText:
 
 
 def import_line(target: Imported, name: str) -> str:
-    """Import statement of an object, with its digest."""
     if isinstance(target.value, ModuleType):
         version = getattr(target.value, "__version__", "")
         return f"import {target.value.__name__} as {name}  # {version}"
@@ -313,7 +307,6 @@ def module_of(entry: Specialised, classes: tuple[Any, ...] = ()) -> tuple[str, M
 
 
 def named_tuples(signature: Any) -> Iterator[type]:
-    """Find classes of named tuples in a Numba type or in the arguments of a signature."""
     if hasattr(signature, "instance_class"):
         yield signature.instance_class
     for argument in getattr(signature, "args", getattr(signature, "types", ())):

@@ -95,19 +95,16 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
 
 
 def after_step(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
-    """Add a step of one lane to the sums over S(i) and i."""
     for s in range(kernel.AFTER_COUNT):
         kernel.after[s](sums[kernel.AFTER_STARTS[s] : kernel.AFTER_ENDS[s]], total, i, lane)
 
 
 def accumulate(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """Add a full tile to all sums over the transcript."""
     for s in range(kernel.TRANSCRIPT_COUNT):
         kernel.transcript[s](sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]], tile)
 
 
 def clear(kernel, sums):  # type: ignore[no-untyped-def]
-    """Set all sums over the transcript to 0."""
     for s in range(kernel.TRANSCRIPT_COUNT):
         sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
 
@@ -125,7 +122,6 @@ def accumulate_self_normalization(kernel, sums, total, i, lane):  # type: ignore
 
 
 def accumulate_prefix_total(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
-    """Sum of S(i), for overlapping blocks."""
     for j in range(kernel.D):
         sums[j * LANES + lane] += total[j * LANES + lane]
 

@@ -142,7 +142,6 @@ def fill_symmetric_uniform(state, parameter, out):  # type: ignore[no-untyped-de
 
 @jit
 def fill_rademacher(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw -1 or 1, each with probability 1/2."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = flip_sign(1.0, bits_of(out[i]) >> U64(63))
@@ -150,7 +149,6 @@ def fill_rademacher(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_exponential(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw Exponential(1) as -log U."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = -log(unit(bits_of(out[i])))
@@ -167,7 +165,6 @@ def fill_laplace(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_logistic(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw the standard logistic law as log U - log(1 - U)."""
     fill_bits(state, out)
     for i in range(PLANE):
         u = unit(bits_of(out[i]))
@@ -248,7 +245,6 @@ def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_lognormal(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw exp(parameter N) with N standard normal."""
     fill_normal(state, parameter, out)
     for i in range(PLANE):
         out[i] = exp(parameter * out[i])
@@ -256,7 +252,6 @@ def fill_lognormal(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_weibull(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw (-log U)^(1/parameter)."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = exp(log(-log(unit(bits_of(out[i])))) / parameter)
@@ -264,7 +259,6 @@ def fill_weibull(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_pareto(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw U^(-1/parameter)."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = exp(-log(unit(bits_of(out[i]))) / parameter)

@@ -294,8 +294,6 @@ class Rewriter(ast.NodeTransformer):
 
 
 class Substitution(ast.NodeTransformer):
-    """Replaces names by expressions."""
-
     def __init__(self, expressions: Mapping[str, ast.expr]) -> None:
         self.expressions = expressions
 
@@ -321,7 +319,6 @@ def is_integer(node: ast.expr) -> TypeGuard[ast.Constant]:
 
 
 def is_kernel(node: ast.expr) -> TypeGuard[ast.Attribute]:
-    """Whether the expression is ``kernel.NAME``."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "kernel"
 
 
@@ -437,7 +434,6 @@ def specialise(
 
 
 def global_names(tree: ast.FunctionDef, local: set[str]) -> list[str]:
-    """Global names that a function reads, in alphabetical order."""
     found = {
         node.id
         for statement in tree.body

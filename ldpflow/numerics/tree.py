@@ -77,7 +77,6 @@ class NoiseTree:
         return range(first + first % stride, steps >> level, stride)
 
     def groups(self, level: int, steps: int) -> list[tuple[float, range]]:
-        """Variance factor v and indices of the released nodes of a level."""
         index = self.indices(level, steps)
         if self.early_variance is None:
             return [(self.variance, index)]
@@ -101,7 +100,6 @@ def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, 
 
 
 def powers(base: float, count: int) -> NDArray[np.float64]:
-    """base^0, ..., base^(count - 1), each power from the one before."""
     values: NDArray[np.float64] = np.r_[1.0, np.full(count - 1, base)]
     return values.cumprod()
 

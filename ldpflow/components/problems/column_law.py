@@ -58,7 +58,6 @@ class ColumnLaw:
 
     @classmethod
     def of_text(cls, text: str) -> ColumnLaw:
-        """Read the output of :meth:`text`."""
         size, dropped, *numbers = text.split()
         spacing, median, *sparsities = map(float.fromhex, numbers)
         law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
@@ -79,18 +78,15 @@ class ColumnLaw:
 
     @cached_property
     def q(self) -> Floats:
-        """Quantiles Q_j at the knots."""
         steps = np.diff(self.p) * (self.s[:-1] + self.s[1:]) / 2
         below = np.concatenate([[0.0], np.cumsum(steps)])
         return np.asarray(below - below[len(below) // 2] + self.median)
 
     @cached_property
     def r(self) -> Floats:
-        """r_j, half the second derivative of Q in cell j."""
         return 0.5 * (np.diff(self.s) / np.diff(self.p))
 
     def cell(self, u: Floats) -> NDArray[np.intp]:
-        """Index j of the cell of u."""
         found = np.searchsorted(self.p, u, side="right") - 1
         return np.clip(found, 0, len(self.p) - 2)
 
@@ -107,7 +103,6 @@ class ColumnLaw:
         return float(self.quantiles(np.array([float(t)]))[0])
 
     def sampling_table(self) -> Floats:
-        """Flat table for ``fill_quadratic`` of ldpflow.numerics.distributions."""
         from ldpflow.numerics.distributions import HALF, WIDTHS, cell_edges
 
         t = cell_edges()
@@ -134,7 +129,6 @@ class ColumnLaw:
         return self.p[j] + 2.0 * d / (s + np.sqrt(s * s + 4.0 * d * self.r[j]))
 
     def sparsity(self, tau: float) -> float:
-        """Q'(tau) = 1/f(Q(tau))."""
         j = int(self.cell(np.array([tau]))[0])
         return float(self.s[j] + (tau - self.p[j]) * (2.0 * self.r[j]))
 
@@ -176,7 +170,6 @@ class Records:
 
     @classmethod
     def of_text(cls, text: str, jitter: float | None, transform: Transform) -> Records:
-        """Read the output of :meth:`text`."""
         dropped, *pairs = text.split()
         values, counts = tuple(map(float.fromhex, pairs[::2])), tuple(map(int, pairs[1::2]))
         rising = all(a < b for a, b in pairwise(values)) and all(map(math.isfinite, values))
@@ -191,12 +184,10 @@ class Records:
 
     @cached_property
     def records(self) -> Floats:
-        """All records in increasing order."""
         x = np.repeat(np.array(self.values), self.counts)
         return forward(self.transform, np.sort(x if self.jitter is None else add_jitter(x, self.jitter)))
 
     def quantile(self, t: Any) -> float:
-        """Smallest x with F(x) >= t."""
         at = math.ceil(float(t) * self.size) - 1
         return float(self.records[min(max(at, 0), self.size - 1)])
 
@@ -248,7 +239,6 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
     p = knots(size)
 
     def integral(u: Floats) -> Floats:
-        """Integral of the sample quantile function over (0, u)."""
         t = u * size
         i = np.minimum(np.searchsorted(before, t, side="right") - 1, len(x) - 1)
         return np.asarray((prefix[i] + (t - before[i]) * x[i]) / size)

@@ -39,7 +39,6 @@ class Rows:
     y: Floats
 
     def along(self, theta: tuple[float, ...]) -> Floats:
-        """x' theta of each row, summed in the order of the columns."""
         terms = [value * column for value, column in zip(theta, self.columns, strict=True)]
         return sum(terms[1:], terms[0])
 
@@ -64,7 +63,6 @@ class Fit:
 
     @classmethod
     def of_text(cls, text: str) -> Fit:
-        """Read the output of :meth:`text`."""
         size, dimension, *words = text.split()
         d, numbers = int(dimension), [float.fromhex(word) for word in words]
         if not 1 <= d <= 64 or len(numbers) != d + 2 * d * d or not all(map(math.isfinite, numbers)):

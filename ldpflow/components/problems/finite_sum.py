@@ -166,7 +166,6 @@ class BinaryProblem(FiniteSumProblem):
 
 
 def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
-    """Fill x and return y in {-1, 1}."""
     v = data[kernel.D * STRIDE + at]
     y = 1.0 if v < 0.5 else -1.0
     square = 0.0
@@ -181,7 +180,6 @@ def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
 
 
 def real_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
-    """Fill x and return y."""
     square = 0.0
     for j in range(kernel.D):
         x[j] = data[j * STRIDE + at]

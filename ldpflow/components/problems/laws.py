@@ -65,12 +65,10 @@ class Law:
 
     @property
     def parameter(self) -> float:
-        """Degrees of freedom or shape. 0 if the law has neither."""
         return next((a for a in (self.df, self.shape) if a is not None), 0.0)
 
     @property
     def variate(self) -> Variate:
-        """Variate that a kernel draws for Z."""
         composed = self.table is not None or bool(self.components) or self.own is not None
         standard = replace(self, location=0.0, scale=1.0, df=None, shape=None) if composed else None
         return Variate(self.name, self.parameter, law=standard)
@@ -83,7 +81,6 @@ class Law:
         return self.own or BundledLaw(self.name, self.parameter)
 
     def standard_quantile(self, tau: float) -> float:
-        """tau-quantile of Z."""
         with constants.workdps(40):
             return float((self.table or self.standard).quantile(mpf(tau)))
 
@@ -95,11 +92,9 @@ class Law:
             return False
 
     def quantile(self, tau: float) -> float:
-        """tau-quantile of the law."""
         return self.location + self.scale * self.standard_quantile(tau)
 
     def density_at_quantile(self, tau: float) -> float:
-        """Density of the law at its tau-quantile."""
         if self.table is not None:
             return 1.0 / (self.scale * self.table.sparsity(tau))
         z = self.standard_quantile(tau)
@@ -126,12 +121,9 @@ class Law:
 
 @dataclass(frozen=True)
 class Mixture(StandardLaw):
-    """Mixture of laws, each with its location and scale."""
-
     components: tuple[Component, ...]
 
     def parts(self) -> list[tuple[Any, Law]]:
-        """Weights, divided by their sum, and laws."""
         total = sum(mpf(part.weight) for part in self.components)
         return [(mpf(part.weight) / total, part.law) for part in self.components]
 

@@ -156,7 +156,6 @@ class LeastSquares(Problem):
     # rounded to three digits, so that they are equal on every machine.
 
     def error_variance(self) -> float:
-        """sigma^2."""
         return self.population.variance if self.file is not None else self.sigma * self.sigma
 
     def kurtosis(self) -> float:
@@ -173,7 +172,6 @@ class LeastSquares(Problem):
         return (math.sqrt(2.0), 1.0) if heavy else (math.sqrt(8.0 / 3.0), 0.5)
 
     def trace(self) -> float:
-        """Tr H = E ||x||^2."""
         return self.population.trace if self.file is not None else math.fsum(self.lambdas)
 
     def largest(self) -> float:
@@ -249,12 +247,10 @@ def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped
 
 
 def feature(j, data, at, problem):  # type: ignore[no-untyped-def]
-    """x_j."""
     return problem.scales[j] * data[j * STRIDE + at]
 
 
 def square_norm(kernel, data, at, problem):  # type: ignore[no-untyped-def]
-    """||x||^2."""
     square = 0.0
     for j in range(kernel.D):
         x = feature(j, data, at, problem)

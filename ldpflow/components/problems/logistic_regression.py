@@ -115,7 +115,6 @@ class LogisticRegression(BoundedRegression):
 
 
 def bernoulli(z: mpf) -> mpf:
-    """p (1 - p) with p = 1/(1 + e^-z)."""
     p = 1 / (1 + mp.exp(-z))
     return p * (1 - p)
 

@@ -98,7 +98,6 @@ class BoundedRegression(Problem):
 
     @property
     def fit(self) -> Fit | None:
-        """theta*, G and S of the rows of a file. None for simulated records."""
         return None if self.moments is None else Fit.of_text(self.moments)
 
     def rows(self) -> Rows:
@@ -182,7 +181,6 @@ def table_of(problem: BoundedRegression) -> Floats:
 
 @cache
 def gauss_legendre() -> list[tuple[Any, Any]]:
-    """NODES nodes on [-1, 1] with their weights."""
     with constants.workdps(DIGITS):
         nodes: list[tuple[Any, Any]] = GaussLegendre(mp).calc_nodes(5, mp.prec)
         return nodes

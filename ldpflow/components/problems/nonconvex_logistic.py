@@ -60,17 +60,14 @@ def loss(u, y, problem):  # type: ignore[no-untyped-def]
 
 
 def derivative(u, y, problem):  # type: ignore[no-untyped-def]
-    """-y / (1 + exp(y u))."""
     return -y / (1.0 + exp(y * u))
 
 
 def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
-    """penalty w^2 / (1 + w^2)."""
     square = w * w
     return problem.penalty * square / (1.0 + square)
 
 
 def separable(w, y, problem):  # type: ignore[no-untyped-def]
-    """penalty 2 w / (1 + w^2)^2."""
     rest = 1.0 + w * w
     return problem.penalty * 2.0 * w / (rest * rest)

@@ -77,7 +77,6 @@ class Quadratic(Problem):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g(x, theta) = H (theta - theta*) - x."""
     for j in range(kernel.D):
         distance = theta[j * LANES + lane] - problem.minimiser[j]
         g[j * LANES + lane] = problem.curvatures[j] * distance - problem.bound * data[j * STRIDE + at]

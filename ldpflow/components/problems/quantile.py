@@ -56,7 +56,6 @@ OF_COLUMN = ("file", "column", "count_column", "missing", "ties", "jitter")  # s
 
 
 def law_names() -> tuple[str, ...]:
-    """Names of the laws of a record, with those of plug-ins."""
     return (*BUNDLED_LAWS, *DATA_LAWS)
 
 

@@ -66,7 +66,6 @@ class QuantileRegression(Problem):
         return self
 
     def error_law(self) -> Law:
-        """The law of e, whose tau-quantile is 0."""
         standard = Law(self.errors, 0.0, self.error_scale, self.df)
         return Law(self.errors, -standard.quantile(self.tau), self.error_scale, self.df)
 

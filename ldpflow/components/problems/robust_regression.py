@@ -44,12 +44,10 @@ class RobustRegression(FiniteSumProblem):
 
 
 def loss(u, y, problem):  # type: ignore[no-untyped-def]
-    """log(1 + r^2 / 2)."""
     r = u - y
     return log(1.0 + 0.5 * r * r)
 
 
 def derivative(u, y, problem):  # type: ignore[no-untyped-def]
-    """r / (1 + r^2 / 2)."""
     r = u - y
     return r / (1.0 + 0.5 * r * r)

@@ -31,7 +31,6 @@ class SigmoidLoss(BinaryProblem):
 
 
 def loss(u, y, problem):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(y u))."""
     return 1.0 / (1.0 + exp(y * u))
 
 

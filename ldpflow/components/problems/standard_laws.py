@@ -52,8 +52,6 @@ class StandardLaw(ABC):
         return find_root(lambda z: self.cdf(z) - t, low, high)
 
     def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(Z <= z) for an array."""
-
         def value(x: float) -> float:
             return float(self.cdf(mpf(x))) if math.isfinite(x) else float(x > 0)
 
@@ -63,8 +61,6 @@ class StandardLaw(ABC):
 
 @dataclass(frozen=True)
 class BundledLaw(StandardLaw):
-    """A law of :data:`FORMULAS` with its parameter."""
-
     name: str
     parameter: float
 

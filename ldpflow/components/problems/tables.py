@@ -308,7 +308,6 @@ def check_digest(file: str, sha256: str | None, field: str = FIELDS[0]) -> str:
 def feature_names(
     table: UserTable, target: str, features: tuple[str, ...] | None, most: int = MOST_FEATURES
 ) -> list[str]:
-    """Names of the columns that make x: the named features, or all columns but the target."""
     names, hint = table.schema.names, f"It has: {table.column_list}."
     if target not in names:
         raise InputError("problem.target", target, "a column of the file", hint)
@@ -336,7 +335,6 @@ def read_columns(
 
 
 def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.float64]:
-    """The two values of a response, the smaller first."""
     values = np.unique(y)
     if len(values) != 2:
         hint = f"It has {len(values):,}."
