@@ -12,7 +12,6 @@ from ldpflow.components.problems.tables import UserTable, read_column
 
 
 def written(tmp_path, content, name="data"):
-    """A CSV file of a text or bytes, a Parquet file of a mapping."""
     if isinstance(content, dict):
         file = tmp_path / f"{name}.parquet"
         pq.write_table(pa.table(content), file)

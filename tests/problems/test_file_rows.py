@@ -39,7 +39,6 @@ CASES = {
 
 
 def case(name, tmp_path):
-    """The problem, x, y and the gradient."""
     kind, settings, constants = CASES[name]
     x, y, bit = data()
     problem = kind(file=written(tmp_path, x, y, bit), **settings)

@@ -40,7 +40,6 @@ ALL = {name: law for name, (law, _) in LAWS.items()} | {"mixture": MIXTURE, "bim
 
 
 def exact_cdf(law, x):
-    """P(X <= x), correctly rounded."""
     with mp.workdps(40):
         return float(law.standard.cdf((mp.mpf(x) - law.location) / mp.mpf(law.scale)))
 

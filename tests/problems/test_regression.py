@@ -93,7 +93,6 @@ def test_excess_loss_against_its_second_order(kind):
 
 
 def test_variates_have_variance_1_and_the_stated_kurtosis():
-    """Of the laws that tests/random finds in the samplers."""
     laws = {"normal": stats.norm, "laplace": stats.laplace, "symmetric_uniform": stats.uniform(-1, 2)}
     laws["rademacher"] = stats.rv_discrete(values=((-1, 1), (0.5, 0.5)))
     for sampler, unit, kurtosis in LAWS.values():
@@ -134,7 +133,6 @@ SEED, N = 3, 300  # more than two chunks
 
 
 def drawn(problem, replicate):
-    """x, y and the standard variates of a replicate's records."""
     records = draw_records(problem, SEED, N, [0, replicate])
     x = records.rows.reshape(LANES, N, problem.d)[1]
     y = records.targets.reshape(LANES, N)[1]

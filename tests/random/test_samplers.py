@@ -26,7 +26,6 @@ def fill(sampler, *parameter, planes=1):
 
 
 def raw(planes=1):
-    """Uniforms and raw bits that a sampler sees."""
     bits = fill(samplers.fill_bits, planes=planes).view(np.uint64)
     return ((bits >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52, bits
 

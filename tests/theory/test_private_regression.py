@@ -173,6 +173,5 @@ def test_batches_that_need_not_contract_are_warned_of():
 
 
 def test_too_few_records_for_the_thresholds_are_refused():
-    """They would stop at once and clip everything."""
     with pytest.raises(InputError, match="4 Gamma"):
         path_of(LeastSquares(d=10, sigma=0.5), DpAmbssgd(iterations=100), 10**5)
