@@ -23,8 +23,8 @@ The r of T steps add up, and (a, r)-RDP gives (Canonne, Kamath and Steinke, 2020
 
     epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1).
 
-The bound of dp_accounting is larger: it has no B above order 256 and does not use the value without sampling.
-At g = .001, sigma = 20, T = 100 and delta = 1e-5 its epsilon is .0174, and .0086 here.
+The bound of dp_accounting can be larger: it has no B above order 256 and does not use the value without
+sampling. At g = .001, sigma = 20, T = 100 and delta = 1e-5 its epsilon is .0174, and .0086 here.
 
 Shuffling. The records of n users are permuted uniformly at random. (eps_0, delta_0) local randomisers answer
 one after the other and may depend on earlier answers. Then all answers together are (eps, delta)-DP in the
@@ -212,7 +212,7 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: i
     return bisect_left(range(high), True, lo=1, key=is_enough) / GRID
 
 
-UNPROVED = "Amplification by shuffling is not proved beyond."
+UNPROVED = "Amplification by shuffling is not proved otherwise."
 
 
 def largest_local_epsilon(n: int, delta: float) -> float:
@@ -250,8 +250,7 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
         half = mpf(delta) / 2
         high = min(mpf(1), mpf(largest_local_epsilon(n, float(half))))
         if high <= 0:
-            hint = "Amplification by shuffling is not proved for so few."
-            raise InputError("grid.n", n, "more users", hint)
+            raise InputError("grid.n", n, "more users", UNPROVED)
         reached = central_epsilon(high, half, n)
         if mpf(epsilon) > reached:
             allowed = f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}"

@@ -21,7 +21,7 @@ from ldpflow.numerics.registers import philox
 from ldpflow.numerics.samplers import unit
 
 INVERSION_BELOW = 10.0  # means below are drawn by inversion: BTRS is proved for means from 10 on
-INVERSION_ENDS = 200  # a uniform that is not used up by this count is left with a rounding error
+INVERSION_ENDS = 200  # with a mean below 10, a larger count needs another uniform: only rounding leads to it
 
 # log k! - k log k + k for k = 0, ..., 15, with 0 log 0 = 0.
 FACTORIAL_EXCESS = np.array([

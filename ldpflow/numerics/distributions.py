@@ -16,10 +16,8 @@ coefficients of the table. They are computed with 30 digits and rounded once.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,7 +26,6 @@ from numpy.typing import NDArray
 
 from ldpflow.numerics import constants
 from ldpflow.numerics.elementary import U64, bits_of, exp, expm1, float_of, fma, jit, log, polynomial
-from ldpflow.numerics.kernels import cache_folder, read_private, write_private
 from ldpflow.numerics.registers import register_array
 from ldpflow.numerics.samplers import fill_bits, unit
 from ldpflow.numerics.streams import PLANE
@@ -339,19 +336,7 @@ DEGREE = WIDTHS["gamma"] - 1
 
 @lru_cache(maxsize=16)
 def gamma_table(shape: float) -> NDArray[np.float64]:
-    """Flat table for :func:`fill_octic`. It takes seconds to compute, so the kernel cache keeps it."""
-    source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
-    name = hashlib.sha256(f"{shape.hex()}/{source}".encode()).hexdigest()[:40]
-    file = cache_folder() / f"gamma-{name}.bin"
-    content = read_private(file)
-    if content is not None and hashlib.sha256(content[32:]).digest() == content[:32]:
-        return np.frombuffer(content[32:], dtype=np.float64)
-    table = compute_gamma_table(shape)
-    write_private(file, hashlib.sha256(table.tobytes()).digest() + table.tobytes())
-    return table
-
-
-def compute_gamma_table(shape: float) -> NDArray[np.float64]:
+    """Flat table for :func:`fill_octic`. It takes seconds to compute."""
     table = np.empty((2 * HALF, DEGREE + 1))
     with constants.workdps(DIGITS):
         k = mpf(shape)

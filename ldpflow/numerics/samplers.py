@@ -1,7 +1,8 @@
 """Samplers of standard laws for LANES replicates at once.
 
 A sampler fills one *plane*, an array of CHUNK draws of LANES replicates, flat over (draw, lane). No sampler
-rejects draws, so a variate has a fixed position in its stream. Each loop over a plane vectorises.
+rejects draws, so a variate has a fixed position in its stream. Loops over a plane are flat, so that they
+vectorise.
 
 The generator of each lane is xoshiro256++ (Blackman and Vigna, 2021, ACM TOMS 47(4)). The state of all lanes
 is an array of 4 * LANES words, flat over (word, lane). A uniform is the midpoint of one of 2^52 equal cells

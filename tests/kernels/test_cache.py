@@ -5,14 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import ldpflow
 from ldpflow.cli import app
 from ldpflow.errors import InputError
-from ldpflow.numerics import distributions
 from ldpflow.numerics import kernels as cache
 
 ROOT = Path(__file__).parents[2]
@@ -96,17 +94,3 @@ def test_files_of_the_cache_that_others_could_write_are_not_read(folder):
     assert cache.read_private(link) is None
     cache.write_private(link, b"other")
     assert (cache.read_private(file), cache.read_private(link)) == (b"code", b"other")
-
-
-def test_a_gamma_table_is_kept_and_a_damaged_one_made_again(folder, monkeypatch):
-    made = []
-    monkeypatch.setattr(
-        distributions, "compute_gamma_table", lambda shape: np.array([made.append(shape) or shape] * 9)
-    )
-    load = distributions.gamma_table.__wrapped__
-    assert load(2.5).tolist() == load(2.5).tolist() == [2.5] * 9 and made == [2.5]
-    (file,) = (folder / "kernels").glob("gamma-*.bin")
-    content = bytearray(file.read_bytes())
-    content[100] ^= 1
-    file.write_bytes(content)
-    assert load(2.5).tolist() == [2.5] * 9 and made == [2.5, 2.5]

@@ -125,12 +125,9 @@ MIXTURE = (
     lf.MixturePart(law="lognormal", shape=0.5, scale=2.0),
 )
 TABLE = column_law(example_column()).text()
+SIMPLE = ("normal", "laplace", "exponential", "uniform", "logistic")
 LAWS = {
-    "normal": lf.Quantile(tau=0.3, location=-1.0, scale=2.5),
-    "laplace": lf.Quantile(tau=0.3, law="laplace", location=-1.0, scale=2.5),
-    "exponential": lf.Quantile(tau=0.3, law="exponential", location=-1.0, scale=2.5),
-    "uniform": lf.Quantile(tau=0.3, law="uniform", location=-1.0, scale=2.5),
-    "logistic": lf.Quantile(tau=0.3, law="logistic", location=-1.0, scale=2.5),
+    **{law: lf.Quantile(tau=0.3, law=law, location=-1.0, scale=2.5) for law in SIMPLE},
     "student_t": lf.Quantile(tau=0.3, law="student_t", df=3.0, location=-1.0, scale=2.5),
     "lognormal": lf.Quantile(tau=0.9, law="lognormal", shape=0.6, scale=3.0),
     "weibull": lf.Quantile(tau=0.3, law="weibull", shape=0.7, location=1.0),

@@ -67,22 +67,12 @@ FAULTS = {
     "duplicated names": ("a,b,a\n1,2,3\n", "a", "file", "Two columns"),
     "strings": ({"a": ["x", "secret"]}, "a", "column", "holds string"),
     "dates": ("a\n2024-01-01\n2024-01-02\n", "a", "column", "no number, in record 1"),
-    "late text": (
-        "a\n" + "1000000\n2\n3\n" * 100_000 + "secret\n4\nsecret\n",
-        "a",
-        "column",
-        "text that is no number, in record 300,001",
-    ),
+    "late text": ("a\n" + "1000000\n2\n3\n" * 100_000 + "secret\n4\n", "a", "column", "in record 300,001"),
     "long integer": ({"a": pa.array([1, 2**53 + 1, 3])}, "a", "column", "beyond 2^53"),
     "long integer in text": ("a\n1\n2\n9007199254740993\n", "a", "column", "beyond 2^53"),
     "two values": ("a\n5\n6\n5\n6\n", "a", "column", "It has 2 in 4 records."),
     "quoted": ('a,b\n1,"x\ny"\n\nsecret,z\n', "a", "column", "record 2"),
-    "ragged": (
-        "a,b\n1,2\n\n3,invalid UTF8 secret,5\n",
-        "a",
-        "file",
-        "Row 3, counted from the header without empty lines, has 3 columns, the header 2",
-    ),
+    "ragged": ("a,b\n1,2\n\n3,invalid UTF8 secret,5\n", "a", "file", "Row 3, counted from the header"),
     "empty": ("", None, "file", "Empty CSV file"),
 }
 
@@ -106,11 +96,7 @@ def test_texts_are_read_ten_thousand_at_a_time(tmp_path):
 
 def test_files_that_are_none(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
-    for name, words in (
-        ("none.csv", "No such file"),
-        ("", "not a regular"),
-        ("bad.parquet", "not a parquet"),
-    ):
+    for name, words in (("none.csv", "No such file"), ("", "regular"), ("bad.parquet", "not a parquet")):
         with pytest.raises(lf.InputError, match=f"^pilot: .*{words}"):
             read_column(str(tmp_path / name), fields=("pilot", "column"))
 

@@ -2,15 +2,18 @@
 
     Q(u) = Q_j + d (s_j + d r_j),   d = u - p_j,   r_j = (s_{j+1} - s_j) / (2 (p_{j+1} - p_j))
 
-for u in the cell (p_j, p_{j+1}). Q' is continuous and positive, and linear in each cell. So the density
-1/Q' is continuous, and the distribution function needs one square root. Each octave of min(p, 1 - p) from
-1/2 down to 2^-J with J = floor(log2(N/8)) has 16 equal cells. So the exponent of a uniform and four bits of
-its mantissa give its cell. The sparsities s_j = Q'(p_j) are difference quotients of two means of the sorted
-column: over the stretch of length 2h before p_j, and over the one after p_j. Here h = t min(1, (N
-t)^(-1/5)) / 2 with t = min(p_j, 1 - p_j). This smooths ties.
+for u in the cell (p_j, p_{j+1}). Q' is continuous and positive, and linear in each cell. So the density 1/Q'
+is continuous, and the distribution function needs one square root. N is the number of values. Each octave of
+min(p, 1 - p) from 1/2 down to 2^-floor(log2(N/8)) has 16 equal cells. So the exponent of a uniform and four
+bits of its mantissa give its cell.
 
-The table is made by additions, multiplications, divisions and correctly rounded roots in a fixed order, so it
-has equal bits on every machine.
+The sparsities s_j = Q'(p_j) are differences of two means of the sorted column, divided by 2h. One mean is
+over the values at levels between p_j - 2h and p_j, and the other over those between p_j and p_j + 2h. Here
+
+    h = t min(1, (N t)^(-1/5)) / 2,   t = min(p_j, 1 - p_j).
+
+Additions, multiplications, divisions and correctly rounded roots in a fixed order make the table, so it has
+equal bits on every machine.
 """
 
 from __future__ import annotations
@@ -107,8 +110,7 @@ class ColumnLaw:
 
         t = cell_edges()
         table = np.zeros((2 * HALF, WIDTHS["empirical"]))
-        # A cell of the lower half starts at u = t and goes up, one of the upper half at u = 1 - t and goes
-        # down.
+        # Cells of the lower half go up from u = t, and cells of the upper half go down from u = 1 - t.
         j = self.cell(t)
         d = t - self.p[j]
         below = (self.q[j] + d * (self.s[j] + d * self.r[j]), self.s[j] + 2.0 * d * self.r[j], self.r[j])
@@ -287,7 +289,7 @@ def lattice_spacing(values: Floats) -> float:
 
 
 def share_of_one_value(values: Floats, tau: float) -> tuple[float, float, float]:
-    """The tau-quantile, the share of records with this value, and 2h, over which the smooth law averages."""
+    """The tau-quantile, the share of records with this value, and 2h, the share that the law smooths."""
     x = np.sort(values)
     value = float(x[min(int(tau * len(x)), len(x) - 1)])
     t = np.array([min(tau, 1.0 - tau)])

@@ -1,11 +1,13 @@
 """Regressions on the rows of a file: theta*, G and S, and records drawn with replacement.
 
 The population is the file. A record is row floor(u N) with u uniform on (0, 1). Probabilities are off by
-less than N 2^-52. theta* is the root of the mean of the gradient w s(z, y) x over the rows, where z = x'
-theta, w is the weight of a row and s its score. s increases in z, so theta* minimises a convex function.
-Newton's method finds it. G and S are the means of w s' x x' and of w^2 s^2 x x' at theta*. The sums of
-means are rounded once, elementary functions are those of ldpflow.numerics, and linear systems are solved
-with 40 digits. So theta*, G and S have equal bits on every machine.
+less than N 2^-52. A row has the gradient w s(z, y) x with its weight w, its score s and z = x' theta.
+theta* is the root of the mean gradient. s increases in z, so theta* minimises a convex function, and
+Newton's method finds theta*. With the derivative s' of s in z, G and S are the means of w s' x x' and of
+w^2 s^2 x x' at theta*.
+
+The sums of means are rounded once, elementary functions are those of ldpflow.numerics, and linear systems are
+solved with 40 digits. So theta*, G and S have equal bits on every machine.
 """
 
 from __future__ import annotations

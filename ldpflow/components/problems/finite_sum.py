@@ -7,9 +7,8 @@ synthetic data set, but a file is shared by all replicates. Each x is scaled to 
 
 There are two laws of synthetic records, with z ~ N(0, I):
 
-* binary: x = z + y separation u, with u = (1, ..., 1) / sqrt(d) or u = (1, 0, ..., 0). The label is -1 or 1
-and
-  flipped with probability ``label_noise``.
+* binary: x = z + y separation u, with u = (1, ..., 1) / sqrt(d) or u = (1, 0, ..., 0). The label y is -1 or
+  1, and then flipped with probability ``label_noise``.
 * real: x = z and y = <x, beta> + scale e, with beta = (1, -1, 1, ...) signal / bound. e has Student's t law
   with 2 degrees of freedom, whose variance is infinite.
 """
@@ -35,10 +34,9 @@ from ldpflow.settings import Parameters, canonical_json
 class FiniteSumProblem(BaseProblem):
     """A smooth loss of <w, x>, averaged over records.
 
-    The module of a problem has its kernel functions, plain Python: ``loss(u, y, problem)`` is l with u =
-    <w, x>, and ``derivative(u, y, problem)`` is its derivative in u. A problem with a regulariser also has
-    ``separable_loss(w, y, problem)`` for h and ``separable(w, y, problem)`` for h', where w is one
-    coordinate.
+    The module of a problem has its kernel functions, plain Python. With u = <w, x>, ``loss(u, y, problem)``
+    is l, and ``derivative(u, y, problem)`` is its derivative in u. A problem with a regulariser also has
+    ``separable_loss(w, y, problem)`` for h and ``separable(w, y, problem)`` for h', with one coordinate w.
 
     Parameters
     ----------

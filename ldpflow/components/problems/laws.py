@@ -41,17 +41,24 @@ class Component:
 
 @dataclass(frozen=True)
 class Law:
-    """The law of ``location + scale * Z``. ``name`` is the law of Z:
+    """The law of ``location + scale * Z``. These are the laws of Z, with a = ``shape``:
 
-    * normal: N(0, 1). laplace: density exp(-|x|)/2. exponential: density exp(-x) for x > 0. uniform: on (0,
-    1).
-      logistic. student_t: ``df`` degrees of freedom. bimodal: N(-3/2, 1) or N(3/2, 1), each with probability
-      1/2.
-    * With ``shape`` a > 0, a standard normal N and a uniform U: lognormal: exp(a N). weibull: (-log U)^(1/a).
-      pareto: U^(-1/a). gamma: density x^(a-1) exp(-x)/Gamma(a).
-    * mixture: the law of one of ``components``. empirical: the smooth law of a column in ``table``. records:
-      the records of a column in ``table``, drawn with replacement.
-    * A law of a plug-in is in ``own``.
+        normal        N(0, 1)
+        laplace       density exp(-|x|)/2
+        exponential   density exp(-x) for x > 0
+        uniform       uniform on (0, 1)
+        logistic      distribution function 1/(1 + exp(-x))
+        student_t     Student's t with ``df`` degrees of freedom
+        bimodal       N(-3/2, 1) or N(3/2, 1), each with probability 1/2
+        lognormal     exp(a N) with N from N(0, 1)
+        weibull       (-log U)^(1/a) with U uniform on (0, 1)
+        pareto        U^(-1/a) with U uniform on (0, 1)
+        gamma         density x^(a-1) exp(-x)/Gamma(a)
+        mixture       one of ``components``, drawn with its weight
+        empirical     smooth law of a column, in ``table``
+        records       record of a column, drawn with replacement from ``table``
+
+    A law of a plug-in is in ``own``.
     """
 
     name: str

@@ -1,11 +1,12 @@
 """Linear regression with squared loss: y = <x, w*> + sigma z, F(w) = E (y - <x, w>)^2 / 2.
 
-The gradient of a record is x (<x, w> - y), which is unbounded. The excess risk is ||w - w*||_H^2 / 2 with H
-= E x x'. The coordinates of synthetic x are independent with mean 0 and variance lambda_j, so H =
+The gradient of a record is x (<x, w> - y), which is unbounded. The excess risk is ||w - w*||_H^2 / 2, where
+H is E x x'. The coordinates of synthetic x are independent with mean 0 and variance lambda_j. So H is
 diag(lambda). With a file the population is the file: w* is its least squares solution, and H has its second
-moments. A replicate uses the records in a random order, each at most once. Source of the constants:
-Varshney, Thakurta and Jain (2022), "(Nearly) optimal private linear regression via adaptive clipping",
-Section 2. Its R_x^2 = d for N(0, I) should be d + 2.
+moments. A replicate uses the records in a random order, each at most once.
+
+Source of the constants: Varshney, Thakurta and Jain (2022), "(Nearly) optimal private linear regression via
+adaptive clipping", Section 2. Its R_x^2 = d for N(0, I) should be d + 2.
 """
 
 from __future__ import annotations

@@ -83,14 +83,6 @@ class LinearRegression(BoundedRegression):
 
         return mean_along(self.dimension, slope, self.kinks())
 
-    def caution(self) -> str | None:
-        if self.clip is None:
-            return None
-        return (
-            "linear_regression with bounding = 'clip': clipping leaves theta* in place only because "
-            "the errors are symmetric; bounding = 'mallows' needs no symmetry"
-        )
-
     def kinks(self) -> tuple[float, ...]:
         """Radii at which the weights are not smooth."""
         return (math.sqrt(2.0),) if self.clip is None else (self.clip / self.huber,)

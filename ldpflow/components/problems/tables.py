@@ -56,7 +56,7 @@ def close_data_files() -> Iterator[None]:
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
     """Refuse a file that is not regular or is too large, or each file inside :func:`close_data_files`."""
     if CLOSED.get():
-        raise InputError(field, file, "nothing here: a run is inspected without its data file")
+        raise InputError(field, file, "no data file: the run is read without it")
     descriptor = open_regular(file, field, "a Parquet or CSV file that can be read")
     size = os.fstat(descriptor).st_size
     os.close(descriptor)
@@ -369,7 +369,7 @@ def draw_data(kernel, state, parameters, planes):  # type: ignore[no-untyped-def
     """Fill the planes of CHUNK draws with stored records, in the order of each lane.
 
     ``state`` has the number of records drawn before, then the orders, flat over (place, lane). ``parameters``
-    has the records row by row. After the last record, it is repeated, but no step uses it.
+    has the records row by row. Places after the last record repeat this record. No step uses them.
     """
     first = np.int64(state[0])
     count = (state.shape[0] - 1) // LANES

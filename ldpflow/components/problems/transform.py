@@ -3,10 +3,11 @@
     log1p   T(x) = log(1 + x) for x > -1
     log     T(x) = log x for x > 0
     sqrt    T(x) = sqrt(x) for x >= 0, and -sqrt(-x) for x < 0
-    edges   T(e_j) = j/k for e_0 < ... < e_k, and linear between edges; the first and last lines go on beyond
+    edges   T(e_j) = j/k for e_0 < ... < e_k, and linear between edges
 
-T increases, so the tau-quantile of X is T^-1 of the tau-quantile of Y. If [a, b] covers the quantile of Y,
-then [T^-1(a), T^-1(b)] covers the quantile of X. Bits are equal on every machine.
+Beyond e_0 and e_k the first and the last line continue. T increases, so the tau-quantile of X is T^-1 of the
+tau-quantile of Y. If [a, b] covers the quantile of Y, then [T^-1(a), T^-1(b)] covers the quantile of X. Bits
+are equal on every machine.
 """
 
 from __future__ import annotations
