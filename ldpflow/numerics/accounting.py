@@ -7,8 +7,9 @@ dp_accounting take long to import, so functions import them.
 Gaussian differential privacy. A mechanism is mu-GDP if distinguishing any two neighbouring inputs is at least
 as hard as distinguishing N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)).
 
-Zero-concentrated differential privacy. A composition of Gaussian mechanisms is (z, rho z)-RDP at every order
-z > 1 (Bun and Steinke, 2016; Mironov, 2017). Then it is (rho + 2 sqrt(rho log(1/delta)), delta)-DP.
+Zero-concentrated differential privacy (rho-zCDP). A composition of Gaussian mechanisms that are mu_i-GDP is
+(z, rho z)-RDP at every order z > 1 with rho = sum_i mu_i^2/2 (Bun and Steinke, 2016; Mironov, 2017). Then
+it is (rho + 2 sqrt(rho log(1/delta)), delta)-DP.
 
 Random batches, for neighbours that differ in the content of one record. Every step draws b of N records
 without replacement and adds N(0, sigma^2 S^2) to their sum, where S is the sensitivity of the sum. At integer
@@ -38,12 +39,11 @@ provided that eps_0 <= log(n / (16 log(2/delta'))).
 One-pass regression with clipped gradients (Varshney, Thakurta and Jain, 2022, Section 3). Neighbours differ
 in the content of one record. Adding or removing a record is not covered, because it would shift the
 batches. A batch releases noisy counts of a threshold set (DP-STAT) and a noisy clipped gradient of a
-gradient set. Each is 1/(2 alpha^2)-zCDP. A record is in one batch, so batches do not add up. There are
-three ways of accounting:
+gradient set. Each is 1/(2 alpha^2)-zCDP. A record is in one batch, so costs of batches do not add up. There
+are three ways of accounting:
 
-* ``disjoint``: a record is in the threshold set or in the gradient set. So the run is 1/(2 alpha^2)-zCDP.
-This
-  needs the corrected algorithm.
+* ``disjoint``: a record is in the threshold set or in the gradient set. So the run is 1/(2 alpha^2)-zCDP. The
+  algorithm must be the corrected one.
 * ``gdp``: the run of ``disjoint`` is 1/alpha-GDP, a tighter statement.
 * ``paper``: both costs are added, which gives 1/alpha^2-zCDP (Theorem 3.6).
 """
@@ -154,7 +154,7 @@ def log_binomial(n: int, k: int) -> float:
 
 @lru_cache(maxsize=64)
 def log_differences(sigma: float) -> list[float]:
-    """log B(l) for even l up to DIFFERENCES, with 120 digits, because most of them cancel."""
+    """log B(l) for even l up to DIFFERENCES. Most of the 120 digits cancel in the sums."""
     with workdps(120):
         unit = 1 / (2 * mpf(sigma) ** 2)
         moments = [mp.exp(i * (i - 1) * unit) for i in range(DIFFERENCES + 1)]

@@ -91,10 +91,12 @@ def bimodal_quantile(p: float) -> float:
 def self_normalization_critical_value(level: float) -> float:
     """cv with P(|T| <= cv) = level, where T is the limit of the self-normalised statistic.
 
-    T = W(1) / sqrt(int_0^1 (W(r) - r W(1))^2 dr) with a Brownian motion W. Its tail is P(|T| > q) = (2/pi)
-    int_0^(pi/2) sqrt(x / sinh x) da with x = q / sin a. The integrand is even and smooth around pi/2, and
-    all its derivatives are 0 at 0. So the error of the trapezoidal rule falls faster than any power of the
-    step.
+    T = W(1) / sqrt(int_0^1 (W(r) - r W(1))^2 dr) with a Brownian motion W. Its tail is
+
+        P(|T| > q) = (2/pi) int_0^(pi/2) sqrt(x / sinh x) da,   x = q / sin a.
+
+    The integrand is even and smooth around pi/2, and all its derivatives are 0 at 0. So the error of the
+    trapezoidal rule falls faster than any power of the step.
     """
     with workdps(25):
         target = 1 - mpf(level)

@@ -21,7 +21,7 @@ from ldpflow.numerics.registers import philox
 from ldpflow.numerics.samplers import unit
 
 INVERSION_BELOW = 10.0  # means below are drawn by inversion: BTRS is proved for means from 10 on
-INVERSION_ENDS = 200  # with a mean below 10, a larger count needs another uniform: only rounding leads to it
+INVERSION_ENDS = 200  # larger counts come from rounding errors alone: another uniform is drawn
 
 # log k! - k log k + k for k = 0, ..., 15, with 0 log 0 = 0.
 FACTORIAL_EXCESS = np.array([
@@ -166,8 +166,8 @@ def multinomial(out, key0, key1, stage, turn, n, weights):  # type: ignore[no-un
     """Draw multinomial counts of n trials. Class j has a probability proportional to weights[j].
 
     The count of a class is binomial, given the counts of the classes before it. Its probability is its weight
-    divided by the sum of its weight and all later weights. This sum starts at the last class, which loses no
-    precision.
+    divided by the sum of its weight and all later weights. These sums start at the last class, so that the
+    probabilities of late classes are precise.
     """
     k = out.shape[0]
     rest = 0.0

@@ -238,7 +238,7 @@ def values_of(function: Callable[..., float], x: NDArray[np.float64], *further: 
 
 
 def cdf_values(name: str, z: NDArray[np.float64], parameter: float = 0.0) -> NDArray[np.float64]:
-    """Distribution function of a standard law for an array z. ``parameter`` is df or shape, 0 without one."""
+    """Distribution function of a standard law for an array z. ``parameter`` is df or shape, or 0."""
     return values_of(globals()[f"cdf_{name}"], z, *law_constants(name, parameter))
 
 

@@ -120,7 +120,7 @@ def walk(  # type: ignore[no-untyped-def]
     """
     # Each function has one call here, so that it is compiled once.
     k = first
-    doubted = first  # until this step strides have one span: the long stride failed
+    doubted = first  # up to this step a stride has one span, since a longer stride left a doubt
     while k < last:
         if left == 0:
             left = kernel.anchor(theta, eta, anchors, k, centre, problem, mechanism)
@@ -208,7 +208,7 @@ def stride(  # type: ignore[no-untyped-def]
     for span in range(first // SPAN, last // SPAN):
         for lane in range(LANES):
             h = abs((y[lane] - middle) - at[lane])
-            furthest[lane] = furthest[lane] if h < furthest[lane] else h  # this order keeps NaN
+            furthest[lane] = furthest[lane] if h < furthest[lane] else h  # in this order NaN stays NaN
         for p in range(SPAN // 2):
             pair = span * (SPAN // 2) + p
             down = eta[2 * pair] * one

@@ -60,7 +60,7 @@ def memory_of_heap(context: Any, builder: Any, signature: Any, args: Any) -> Any
     size = ir.Constant(word, 8 * signature.args[0].literal_value)
     memory = context.nrt.meminfo_alloc_aligned(builder, size, 64)
     data = context.nrt.meminfo_data(builder, memory)
-    return array_over(context, builder, signature, data, memory)  # which owns the new memory
+    return array_over(context, builder, signature, data, memory)
 
 
 def array_over(context: Any, builder: Any, signature: Any, memory: Any, owner: Any) -> Any:

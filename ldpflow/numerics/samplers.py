@@ -57,7 +57,7 @@ def fill_words(state, out):  # type: ignore[no-untyped-def]
     """Draw CHUNK/2 words of 64 bits for each lane, and one further word.
 
     Steps 1 and 2 take the upper and lower half of the first word, steps 3 and 4 those of the second, and so
-    on. The further word refines all halves to uniforms of 52 bits or more.
+    on. The further word has the bits that follow a half if a step needs more than 32 bits.
     """
     a, b, c, d = state[:LANES], state[LANES : 2 * LANES], state[2 * LANES : 3 * LANES], state[3 * LANES :]
     for k in range(CHUNK // 2 // GROUP):

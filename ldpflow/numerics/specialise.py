@@ -363,7 +363,7 @@ class Case:
 
 @dataclass(frozen=True)
 class KernelPart:
-    """Function of a kernel. Without ``case`` it has its caller's, without ``inlining`` that of its case."""
+    """Function of a kernel. ``case`` None is the case of the caller, ``inlining`` None that of the case."""
 
     function: Function
     case: Case | None = None

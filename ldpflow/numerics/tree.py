@@ -7,10 +7,10 @@ steps a 2^b + 1, ..., (a + 1) 2^b. Its value is the sum of the gradients of thes
 t_1, t_2, ..., the record has the weight w = sum_j (1 - alpha)^(z - t_j). Replacing it changes the node by at
 most (unit sensitivity) w.
 
-The noise of a node has the standard deviation (unit sensitivity) sigma sqrt(v). Then the transcript is (r,
-c r / (2 sigma^2))-RDP for every order r. The cost c is the maximum over records of the sum of w^2 / v over
-released nodes. :func:`tree_cost` computes c or an upper bound. The paper bounds all weights of a node at
-once, with constants that are wrong in several places.
+The noise of a node has the standard deviation (unit sensitivity) sigma sqrt(v). Then all released nodes
+together are (r, c r / (2 sigma^2))-RDP for every order r. The cost c is the maximum over records of the sum
+of w^2 / v over released nodes. :func:`tree_cost` computes c or an upper bound. The paper bounds all weights
+of a node at once, with constants that are wrong in several places.
 
 The noise of a prefix sum over the steps 1, ..., t has the variance Q_t in units of a node's variance. Q_t is
 the sum of (1 - alpha)^(2 (t - z)) over the last steps z of the nodes that make up the prefix.
@@ -123,12 +123,12 @@ def add_fixed_cost(cost: NDArray[np.float64], tree: NoiseTree, steps: int, epoch
                     cost += ends[at : at + len(cost)] * (square[i] / variance)
             else:
                 for z in ((i + 1) << level for i in index):
-                    # An index that occurs twice would be added once: the positions differ.
+                    # Positions differ, so no index occurs twice.
                     cost[(z - back - 1) % epoch] += square / variance
 
 
 def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
-    """Number of nodes whose last step has each remainder modulo the epoch."""
+    """Numbers of nodes by the remainder of their last step modulo the epoch."""
     count = len(index)
     stride = index.step << level
     period = epoch // math.gcd(epoch, stride)
@@ -144,8 +144,8 @@ def cost_bound(tree: NoiseTree, steps: int, epoch: int, alpha: float, *, fixed: 
     """Upper bound of the sum of w^2 / v over a tree's nodes, for all records and orders.
 
     The weights of a record in the k nodes of a level add up to at most its visits, the number of times that
-    it is used. No weight is above ``most``. So the sum of the squares is at most min(visits most, k
-    most^2). In a fixed order visits are M steps apart, and most = 1 + B + B^2 + ... with B = (1 - alpha)^M.
+    it is used. No weight is above ``most``. So the sum of the squares is at most visits most and at most k
+    most^2. In a fixed order visits are M steps apart, and most = 1 + B + B^2 + ... with B = (1 - alpha)^M.
     If epochs are reshuffled, the end of an epoch and the start of the next can use one record in adjacent
     steps, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
     """
