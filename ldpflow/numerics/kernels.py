@@ -113,13 +113,7 @@ def cache_location() -> Path:
 
 @cache
 def cache_folder() -> Path:
-    """Make the folder of compiled kernels.
-
-    Raises
-    ------
-    InputError
-        If another user could write to the folder or replace it, or if this user cannot write to it.
-    """
+    """Make the folder of compiled kernels. It is refused if another user could change or replace it."""
     folder = cache_location()
     root = folder.parent
     try:
@@ -317,14 +311,7 @@ def compile_kernel(function: Callable[..., Any], case: Case, signature: Any) -> 
     """Load a kernel from the cache, or compile it.
 
     ``function`` is the entry of the kernel. ``signature`` is a string or a Numba type. While one process
-    compiles a kernel, other processes wait for it.
-
-    Raises
-    ------
-    LdpflowError
-        If Numba cannot compile the kernel. The message names file and line of the source.
-    InputError
-        If the cache cannot be used.
+    compiles a kernel, other processes wait for it. If Numba cannot compile it, an error names file and line.
     """
     entry = specialise(function, case, "called")
     digest, made = module_of(entry, tuple(named_tuples(signature)))

@@ -90,23 +90,11 @@ def parse_functions(
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites the body of one function.
+    """Rewrites the body of one function for a case.
 
-    Parameters
-    ----------
-    what : str
-        Name and place of the function, for messages.
-    visible : mapping
-        Globals and closure variables of the function.
-    case : Case
-        Case for which the function is rewritten.
-    local : set of str
-        Names that the function assigns or takes as arguments.
-
-    Attributes
-    ----------
-    parts : dict
-        Objects of the case by the names that they have in the rewritten function.
+    ``what`` is the function in messages, ``visible`` has its globals and closure variables, and ``local`` the
+    names that it assigns or takes as arguments. ``parts`` gets the objects of the case, by their names in the
+    rewritten function.
     """
 
     def __init__(self, what: str, visible: Mapping[str, Any], case: Case, local: set[str]) -> None:
@@ -336,17 +324,11 @@ INLINING: dict[str, dict[str, Any]] = {
 class Case:
     """Case of a kernel: constants, functions and parameters.
 
-    Parameters
-    ----------
-    values : tuple of (str, value)
-        Value of ``kernel.NAME``: a number, a function, a KernelPart, or a tuple of such values.
-    layouts : tuple of (str, Layout)
-        Parameters by the name of the argument that holds them: problem, mechanism, settings.
-    unrolled : frozenset of str
-        Names of the constants whose loops ``for j in range(kernel.NAME)`` are written out.
-    inlining : {"called", "inlined", "written"}
-        How functions become part of their callers. ``called``: LLVM decides. ``inlined``: LLVM inlines all.
-        ``written``: Numba inlines all before it infers types.
+    ``values`` has the value of ``kernel.NAME``: a number, a function, a KernelPart, or a tuple of such
+    values. ``layouts`` has the parameters of the arguments problem, mechanism and settings. ``unrolled``
+    has the names of the constants whose loops ``for j in range(kernel.NAME)`` are written out. ``inlining``
+    says how functions become part of their callers: as LLVM decides (``called``), all by LLVM
+    (``inlined``), or all by Numba before it infers types (``written``).
     """
 
     values: tuple[tuple[str, Any], ...] = ()
@@ -396,14 +378,7 @@ def specialise(
     """Rewrite a kernel function for a case, with all functions that it calls.
 
     Without ``inlining`` the function has the inlining of the case. ``options`` are further options of
-    numba.njit.
-
-    Raises
-    ------
-    NameError
-        If the case lacks a value, or a name is unknown.
-    LdpflowError
-        If the source cannot be read, or changed after the import.
+    numba.njit. A value that the case lacks and an unknown name are a NameError.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__

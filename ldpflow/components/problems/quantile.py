@@ -170,7 +170,12 @@ class QuantileProblem(Problem):
             check_parameter(self.law, self.df, self.shape)
         if (self.law == "mixture") != (self.components is not None):
             raise ValueError("components must be given with law = 'mixture' and with no other law")
-        self.check_scale()
+        if self.edges is not None and self.transform is not None:
+            raise ValueError("give transform or edges, not both")
+        if self.edges is not None and not all(a < b for a, b in pairwise(self.edges)):
+            raise ValueError("edges must increase")
+        if self.own_scale() is not None and self.law not in ("empirical", UNKNOWN):
+            raise ValueError("transform and edges go with law = 'empirical'")
         if self.law == "empirical":
             self.check_column()
         elif any(
@@ -184,14 +189,6 @@ class QuantileProblem(Problem):
         if self.ties is None and not all(law.has_quantile(tau) for tau in self.levels()):
             raise ValueError(f"{self.level_setting} must give a finite quantile with a positive density")
         return self
-
-    def check_scale(self) -> None:
-        if self.edges is not None and self.transform is not None:
-            raise ValueError("give transform or edges, not both")
-        if self.edges is not None and not all(a < b for a, b in pairwise(self.edges)):
-            raise ValueError("edges must increase")
-        if self.own_scale() is not None and self.law not in ("empirical", UNKNOWN):
-            raise ValueError("transform and edges go with law = 'empirical'")
 
     def own_scale(self) -> Transform:
         return self.transform if self.edges is None else self.edges
