@@ -1,7 +1,9 @@
 """One or several quantiles of a law from private bits (Dette and Graw, Section 4.1).
 
-theta*_q is the tau_q-quantile of X, and g_q(x, theta) = -tau_q + 1{x <= theta_q}. G is diagonal with
-G_qq = p(theta*_q), where p is the density of X. S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
+With one level, theta* is the tau-quantile of X, and g(x, theta) = -tau + 1{x <= theta}. G is p(theta*),
+where p is the density of X, and S_SGD is tau (1 - tau). With several levels, coordinate q has the level
+tau_q. Then G is diagonal with the entries p(theta*_q), and S_SGD has the entries min(tau_q, tau_r) - tau_q
+tau_r.
 """
 
 from __future__ import annotations
