@@ -54,12 +54,17 @@ class LeastSquares(Problem):
     sigma : float >= 0
         Standard deviation of y given x.
     design : str
-        Law of the coordinates of x: normal, uniform, rademacher or laplace.
+        Law of the coordinates of x.
     errors : str
-        Law of z: normal, uniform, rademacher or laplace.
-    file, target, features, sha256
-        Parquet or CSV file of records, its column y, the columns that make x (all others by default), and the
-        digest of the file. The digest is filled in when the file is first read, and then checked.
+        Law of z.
+    file : str, optional
+        Parquet or CSV file with the records. Without it records are synthetic.
+    target : str, optional
+        Column y of the file.
+    features : tuple of str, optional
+        Columns of the file that make x, all but the target by default.
+    sha256 : str, optional
+        Digest of the file. It is filled in when the file is first read, and then checked.
     """
 
     cites: ClassVar = ("varshney2022",)

@@ -40,7 +40,7 @@ class BoundedRegression(Problem):
     coefficients : tuple of float
         theta*. Its length d is the dimension.
     bounding : str
-        How the gradient is bounded in x: ``mallows`` or ``clip``.
+        How the gradient is bounded: ``mallows`` by weights, ``clip`` by clipping.
     clip : float, optional
         C0, for ``bounding = "clip"`` alone.
     file : str, optional

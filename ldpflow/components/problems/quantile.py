@@ -103,11 +103,12 @@ class QuantileProblem(Problem):
     Parameters
     ----------
     law : str
-        Law of Z. A user's value is location + scale * Z. A law of a plug-in has its kind as name.
+        Law of Z. A user's value is location + scale * Z. ``empirical`` is the law of a column of a file, and
+        ``unknown`` says nothing about the values. A law of a plug-in has its kind as name.
     location : float
-        Location of the data: a user's value is location + scale * Z.
+        Location of a user's value location + scale * Z.
     scale : float
-        Scale of the data, > 0: a user's value is location + scale * Z.
+        Scale > 0 of a user's value location + scale * Z.
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     shape : float, optional
