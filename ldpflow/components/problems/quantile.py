@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
@@ -26,25 +26,12 @@ from ldpflow.components.problems.column_law import (
 )
 from ldpflow.components.problems.laws import Component, Law, Variate
 from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
-from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
+from ldpflow.components.problems.standard_laws import DATA_LAWS, FORMULAS, SHAPES, DataLaw
 from ldpflow.components.problems.transform import Transform
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import InputModel, OneOf, Parameters, Setting, Settings, allowed
 
-SimpleLaw = Literal[
-    "normal",
-    "laplace",
-    "exponential",
-    "uniform",
-    "logistic",
-    "student_t",
-    "bimodal",
-    "lognormal",
-    "weibull",
-    "pareto",
-    "gamma",
-]
 Location = Annotated[float, Field(ge=-1e100, le=1e100)]
 Scale = Annotated[float, Field(ge=1e-100, le=1e100)]
 Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
@@ -52,7 +39,7 @@ Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
 UNKNOWN = "unknown"  # law of a shared design that says nothing about the values and cannot be simulated
-BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical", UNKNOWN)
+BUNDLED_LAWS = (*FORMULAS, "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
 OF_COLUMN = ("file", "column", "count_column", "missing", "ties", "jitter")  # settings for reading a column
 
@@ -85,7 +72,7 @@ class MixturePart(InputModel):
     """Bundled law in a mixture."""
 
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    law: SimpleLaw = "normal"
+    law: Annotated[str, OneOf(lambda: FORMULAS)] = "normal"
     location: Location = 0.0
     scale: Scale = 1.0
     df: Freedom | None = None
