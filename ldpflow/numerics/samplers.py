@@ -12,6 +12,8 @@ not cryptographically secure and protects no data.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ldpflow.numerics import elementary
@@ -288,21 +290,9 @@ def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
         eta[k] = c * exp(eta[k])
 
 
-SAMPLERS = {
-    "uniform": fill_uniform,
-    "uniform_32": fill_uniform_32,
-    "symmetric_uniform": fill_symmetric_uniform,
-    "rademacher": fill_rademacher,
-    "normal": fill_normal,
-    "laplace": fill_laplace,
-    "exponential": fill_exponential,
-    "logistic": fill_logistic,
-    "student_t": fill_student_t,
-    "position": fill_position,
-    "truncated_normal": fill_truncated_normal,
-    "bimodal": fill_bimodal,
-    "lognormal": fill_lognormal,
-    "weibull": fill_weibull,
-    "pareto": fill_pareto,
+SAMPLERS: dict[str, Any] = {
+    name.removeprefix("fill_"): function
+    for name, function in dict(globals()).items()
+    if name.startswith("fill_") and name not in ("fill_bits", "fill_words")
 }
 """Samplers by the name of a variate (ldpflow.components.problems.laws.Variate)."""

@@ -214,8 +214,7 @@ COMPILED = (
 
 
 @pytest.mark.parametrize(
-    "name",
-    [p if p == "cells-empirical" else pytest.param(p, marks=pytest.mark.thorough) for p in PATHS],
+    "name", [p if p == "cells-empirical" else pytest.param(p, marks=pytest.mark.thorough) for p in PATHS]
 )
 def test_functions_of_the_kernel_are_the_literal_recursion(name):
     path, n = PATHS[name], 300

@@ -15,8 +15,7 @@ from tests.draws import planes
 
 
 @pytest.mark.parametrize(
-    ("d", "h", "v"),
-    [(5, 0.311973, 0.136921), (10, 0.164162, 0.035256), (20, 0.082137, 0.007891)],
+    ("d", "h", "v"), [(5, 0.311973, 0.136921), (10, 0.164162, 0.035256), (20, 0.082137, 0.007891)]
 )
 def test_huber_constants(d, h, v):
     problem = lf.LinearRegression(coefficients=(1.0,) * d)
