@@ -342,7 +342,7 @@ def gamma_table(shape: float) -> NDArray[np.float64]:
         k = mpf(shape)
         half = constants.bisect(lambda x: mp.gammainc(k, 0, x, regularized=True) <= 0.5, 0, k + 40, 120)
         for side, sign in ((0, 1), (HALF, -1)):
-            # From t = 1/2 downwards.
+            # Cells are computed from t = 1/2 down.
             at, x = mpf(1) / 2, half
             coefficients = taylor(x, k, sign)
             for cell in reversed(range(HALF)):

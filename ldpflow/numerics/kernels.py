@@ -132,7 +132,7 @@ def cache_folder() -> Path:
 
 
 def check_private(folder: Path, above: bool = False) -> None:
-    """Refuse a folder that others may change. A parent of the cache (``above``) may be root's or sticky."""
+    """Refuse a folder that others may change. One ``above`` the cache may be root's or have a sticky bit."""
     found = os.lstat(folder)
     allowed = "a folder that only you can write to, in folders that no other user can rename"
     if not stat.S_ISDIR(found.st_mode):

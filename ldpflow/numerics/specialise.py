@@ -345,7 +345,7 @@ class Case:
 
 @dataclass(frozen=True)
 class KernelPart:
-    """Function of a kernel. ``case`` None is the case of the caller, ``inlining`` None that of the case."""
+    """Function of a kernel. Defaults are the case of the caller, and the inlining of the case."""
 
     function: Function
     case: Case | None = None

@@ -171,8 +171,8 @@ class LeastSquares(Problem):
     def tail(self) -> tuple[float, float]:
         """K_2 and a of the paper's tail condition.
 
-        a = 1/2: E exp(v^2/K_2^2) is 2 for a normal v and smaller for the bounded laws. a = 1, if a law is
-        laplace: E exp(|v|/K_2) is 2 for a Laplace v with variance 1.
+        If a law is laplace, a is 1, and E exp(|v|/K_2) is 2 for a Laplace v with variance 1. Otherwise a is
+        1/2, and E exp(v^2/K_2^2) is 2 for a normal v and smaller for the bounded laws.
         """
         heavy = "laplace" in (self.design, self.errors)
         return (math.sqrt(2.0), 1.0) if heavy else (math.sqrt(8.0 / 3.0), 0.5)

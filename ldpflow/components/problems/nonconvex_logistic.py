@@ -24,7 +24,7 @@ class NonconvexLogistic(BinaryProblem):
     Parameters
     ----------
     penalty : float
-        lambda >= 0.
+        Factor of the regulariser, >= 0.
     """
 
     kind: Literal["nonconvex_logistic"] = "nonconvex_logistic"
