@@ -232,7 +232,7 @@ class PlanOptions:
     pilot: Any = option(  # noqa: RUF009
         "Parquet or CSV file with pilot data; in Python also a table, or a mapping of columns."
     )
-    column: str | None = option("Column of the pilot's values. Optional if only one column has numbers.")
+    column: str | None = option("Column of the pilot's values. Optional if the pilot has one column.")
     count_column: str | None = option("Column with the number of records of each value. Default: one record.")
     missing: str | None = option("drop: leave out records without a value, which are an error otherwise.")
     missing_value: float | Sequence[float] | None = option(

@@ -1,7 +1,7 @@
-"""Random numbers and elementary functions that kernel functions may call, with equal bits on every processor.
+"""Random numbers and elementary functions that kernel functions may call.
 
-Their modules load the compiler, which a component that is merely read from a study does not need. So a
-function is loaded when it is first used: by a kernel that is made, or by a call from Python.
+Their modules import Numba, which takes long. A module is imported when one of its functions is first used, so
+that a study can be read without Numba.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Deferred:
-    """A function of a module that is not loaded yet."""
+    """Function whose module is imported when the function is first used."""
 
     def __init__(self, module: str, name: str) -> None:
         self.module = module

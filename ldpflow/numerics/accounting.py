@@ -1,35 +1,35 @@
 """Privacy of noise: conversions between notions, random batches, shuffling, one-pass regression.
 
-Logarithms are natural. Numbers that decide a noise scale, and so every row, are computed in 40 digits. scipy
-and dp_accounting (it takes a second) are loaded where they are needed: reading a study needs neither.
+Logarithms are natural. Noise multipliers from zCDP, GDP and shuffling are computed with 40 digits. The noise
+multiplier of random batches is computed in double precision and rounded up to a multiple of 1/1024. scipy and
+dp_accounting take long to import, so functions import them.
 
-Gaussian differential privacy. A mechanism is mu-GDP if telling any two neighbouring inputs apart is at
-least as hard as telling N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)). The unit is one
-record, one user's whole contribution.
+Gaussian differential privacy. A mechanism is mu-GDP if distinguishing any two neighbouring inputs is at least
+as hard as distinguishing N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)).
 
-Zero-concentrated differential privacy. A sum of Gaussian mechanisms is (z, rho z)-RDP at every order z > 1
-(Bun and Steinke, 2016; Mironov, 2017), which gives (rho + 2 sqrt(rho log(1/delta)), delta)-DP.
+Zero-concentrated differential privacy (rho-zCDP). A composition of Gaussian mechanisms that are mu_i-GDP is
+(z, rho z)-RDP at every order z > 1 with rho = sum_i mu_i^2/2 (Bun and Steinke, 2016; Mironov, 2017). Then
+it is (rho + 2 sqrt(rho log(1/delta)), delta)-DP.
 
-Random batches, for replaced records. Every step draws b of N records without replacement and adds
-N(0, sigma^2 S^2) to their sum, S being the sum's sensitivity. At integer orders a >= 2 a step is
-(a, r)-RDP with
+Random batches, for neighbours that differ in the content of one record. Every step draws b of N records
+without replacement and adds N(0, sigma^2 S^2) to their sum, where S is the sensitivity of the sum. At integer
+orders a >= 2 a step is (a, r)-RDP with
 
     r <= 1/(a-1) log(1 + g^2 C(a,2) min(4 (e^{e(2)} - 1), 2 e^{e(2)})
                        + sum_{j=3}^a g^j C(a,j) min(2 e^{(j-1) e(j)}, 4 sqrt(B(2 floor(j/2)) B(2 ceil(j/2)))))
 
 for g = b/N, e(j) = j / (2 sigma^2), B(l) = sum_i (-1)^i C(l,i) e^{(i-1) e(i)} (Wang, Balle and
-Kasiviswanathan, 2019, Theorems 9 and 27), and r is at most its value without sampling. T steps add up, and
-(a, r)-RDP gives (Canonne, Kamath and Steinke, 2020, Proposition 12)
+Kasiviswanathan, 2019, Theorems 9 and 27). Here r is at most a / (2 sigma^2), its value without sampling.
+The r of T steps add up, and (a, r)-RDP gives (Canonne, Kamath and Steinke, 2020, Proposition 12)
 
     epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1).
 
-dp_accounting has this bound without B above order 256 and without the comparison with no sampling: at g =
-.001, sigma = 20, T = 100 and delta = 1e-5 its epsilon is .0174, and .0086 here.
+The bound of dp_accounting can be larger: it has no B above order 256 and does not use the value without
+sampling. At g = .001, sigma = 20, T = 100 and delta = 1e-5 its epsilon is .0174, and .0086 here.
 
-Shuffling. n users' records are permuted uniformly at random and answered one after the other by
-(eps_0, delta_0) local randomisers, which may depend on earlier answers. Everything released is then
-(eps, delta)-DP in the central sense (Feldman, McMillan and Talwar, 2021, "Hiding among the clones",
-Theorem 3.8) with
+Shuffling. The records of n users are permuted uniformly at random. (eps_0, delta_0) local randomisers answer
+one after the other and may depend on earlier answers. Then all answers together are (eps, delta)-DP in the
+central model (Feldman, McMillan and Talwar, 2021, "Hiding among the clones", Theorem 3.8) with
 
     eps   = log(1 + (e^eps_0 - 1)/(e^eps_0 + 1) (8 sqrt(e^eps_0 log(4/delta'))/sqrt(n) + 8 e^eps_0/n))
     delta = delta' + (e^eps + 1)(1 + e^-eps_0/2) n delta_0
@@ -37,14 +37,15 @@ Theorem 3.8) with
 provided that eps_0 <= log(n / (16 log(2/delta'))).
 
 One-pass regression with clipped gradients (Varshney, Thakurta and Jain, 2022, Section 3). Neighbours differ
-in the content of one record; adding or removing one would shift the batches and is not covered. A batch
-releases noisy counts of a threshold set (DP-STAT) and a noisy clipped gradient, each 1/(2 alpha^2)-zCDP.
-Batches are disjoint and used once, so nothing adds up over them. Three ways of accounting:
+in the content of one record. Adding or removing a record is not covered, because it would shift the
+batches. A batch releases noisy counts of a threshold set (DP-STAT) and a noisy clipped gradient of a
+gradient set. Each is 1/(2 alpha^2)-zCDP. A record is in one batch, so costs of batches do not add up. There
+are three ways of accounting:
 
-* ``disjoint``: threshold and gradient sets are disjoint too, so the run is 1/(2 alpha^2)-zCDP. Needs the
-  corrected algorithm.
-* ``gdp``: as ``disjoint``, stated as 1/alpha-GDP, which is what Gaussian noise gives without loss.
-* ``paper``: the two costs added, 1/alpha^2 (Theorem 3.6).
+* ``disjoint``: a record is in the threshold set or in the gradient set. So the run is 1/(2 alpha^2)-zCDP. The
+  algorithm must be the corrected one.
+* ``gdp``: the run of ``disjoint`` is 1/alpha-GDP, a tighter statement.
+* ``paper``: both costs are added, which gives 1/alpha^2-zCDP (Theorem 3.6).
 """
 
 from __future__ import annotations
@@ -78,10 +79,9 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def delta_of(epsilon: float, mu: float) -> float:
-    """The smallest delta for which mu-GDP implies (eps, delta)-DP.
+    """The smallest delta for which mu-GDP implies (epsilon, delta)-DP.
 
-    delta = Phi(-eps/mu + mu/2) - e^eps Phi(-eps/mu - mu/2) (Dong, Roth and Su, Corollary 2.13).
-    mu-GDP is equivalent to this curve at all eps >= 0. At eps = 0 it is the total variation distance.
+    delta = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2) (Dong, Roth and Su, Corollary 2.13).
     """
     from scipy import special
 
@@ -93,7 +93,7 @@ def delta_of(epsilon: float, mu: float) -> float:
 
 
 def epsilon_of(delta: float, mu: float) -> float:
-    """The smallest eps for which mu-GDP implies (eps, delta)-DP. 0 if delta is large enough."""
+    """The smallest epsilon >= 0 for which mu-GDP implies (epsilon, delta)-DP."""
     import dp_accounting
 
     check_positive("mu", mu)
@@ -102,10 +102,7 @@ def epsilon_of(delta: float, mu: float) -> float:
 
 
 def mu_of_pure(epsilon: float) -> float:
-    """The smallest mu such that every eps-DP mechanism is mu-GDP: 2 Phi^-1(e^eps/(1 + e^eps)).
-
-    The bridge by which Laplace and randomised response are compared with Gaussian noise.
-    """
+    """The smallest mu for which each epsilon-DP mechanism is mu-GDP: 2 Phi^-1(e^epsilon/(1 + e^epsilon))."""
     from scipy import special
 
     check_positive("epsilon", epsilon)
@@ -113,22 +110,22 @@ def mu_of_pure(epsilon: float) -> float:
 
 
 def zcdp_of(mu: float) -> float:
-    """rho of the zero-concentrated DP that mu-GDP implies: mu^2/2."""
+    """The rho = mu^2/2 for which mu-GDP implies rho-zCDP."""
     check_positive("mu", mu)
     return mu**2 / 2
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """epsilon = rho + 2 sqrt(rho log(1/delta)), the guarantee of rho z RDP at delta."""
+    """epsilon = rho + 2 sqrt(rho log(1/delta)) for which rho-zCDP implies (epsilon, delta)-DP."""
     with workdps(DIGITS):
         r = mpf(rho)
         return float(r + 2 * mp.sqrt(r * mp.log(1 / mpf(delta))))
 
 
 def zcdp_noise_multiplier(epsilon: float, delta: float, c: float) -> float:
-    """The least sigma with which a mechanism of RDP c z / (2 sigma^2) is (epsilon, delta)-DP.
+    """The least sigma with which a (z, c z / (2 sigma^2))-RDP transcript is (epsilon, delta)-DP.
 
-    ``c`` is the cost of a whole transcript, for example of :func:`ldpflow.numerics.tree.tree_cost`.
+    :func:`ldpflow.numerics.tree.tree_cost` computes the cost c for trees.
     """
     with workdps(DIGITS):
         rest = mp.log(1 / mpf(delta))
@@ -137,19 +134,18 @@ def zcdp_noise_multiplier(epsilon: float, delta: float, c: float) -> float:
 
 
 def zcdp_printed_multiplier(epsilon: float, delta: float, factor: float) -> float:
-    """sigma = factor sqrt(log(1/delta)) / epsilon, the rule printed by Tran and Cutkosky (2022).
+    """sigma = factor sqrt(log(1/delta)) / epsilon, as printed by Tran and Cutkosky (2022).
 
-    ``factor`` is 2 in their Theorem 4 and 4 in their Theorem 8. The first is sufficient with c = 1 for
-    epsilon <= 2.343 log(1/delta) only; the paper asks for delta >= exp(-epsilon), which is the wrong way
-    round.
+    ``factor`` is 2 in their Theorem 4 and 4 in their Theorem 8. With factor 2 and cost c = 1 the noise
+    suffices if epsilon <= 2.343 log(1/delta). The paper states the wrong condition delta >= exp(-epsilon).
     """
     with workdps(DIGITS):
         return float(factor * mp.sqrt(mp.log(1 / mpf(delta))) / mpf(epsilon))
 
 
 ORDERS = (*range(2, 65), *range(68, 129, 4), *range(144, 513, 16))
-DIFFERENCES = 64  # up to this order the alternating sums B are computed, which takes many digits
-GRID = 1024
+DIFFERENCES = 64  # largest l of the alternating sums B(l)
+GRID = 1024  # a noise multiplier is a multiple of 1/GRID
 
 
 def log_binomial(n: int, k: int) -> float:
@@ -158,7 +154,7 @@ def log_binomial(n: int, k: int) -> float:
 
 @lru_cache(maxsize=64)
 def log_differences(sigma: float) -> list[float]:
-    """log B(l) for even l up to DIFFERENCES, with many digits against cancellation."""
+    """log B(l) for even l up to DIFFERENCES. Most of the 120 digits cancel in the sums."""
     with workdps(120):
         unit = 1 / (2 * mpf(sigma) ** 2)
         moments = [mp.exp(i * (i - 1) * unit) for i in range(DIFFERENCES + 1)]
@@ -169,7 +165,7 @@ def log_differences(sigma: float) -> list[float]:
 
 
 def sampled_rdp(order: int, rate: float, sigma: float) -> float:
-    """r of one step at an integer order, with batches of a share ``rate`` of the records."""
+    """r of one step at an integer order. ``rate`` is g, the share of the records in a batch."""
     plain = order / (2.0 * sigma * sigma)
     if rate >= 1.0:
         return plain
@@ -192,7 +188,7 @@ def sampled_rdp(order: int, rate: float, sigma: float) -> float:
 
 
 def sampled_epsilon(rate: float, sigma: float, steps: int, delta: float) -> float:
-    """epsilon of T steps at delta, the best over ORDERS."""
+    """The least epsilon of T ``steps`` over ORDERS."""
     best = math.inf
     for a in ORDERS:
         rdp = steps * sampled_rdp(a, rate, sigma)
@@ -202,9 +198,9 @@ def sampled_epsilon(rate: float, sigma: float, steps: int, delta: float) -> floa
 
 @lru_cache(maxsize=1024)
 def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: int) -> float:
-    """The least sigma for (epsilon, delta), rounded up to a multiple of 1/1024.
+    """The least sigma for (epsilon, delta)-DP, rounded up to a multiple of 1/1024.
 
-    Rounding keeps the last digits of a library's logarithm out of the rows.
+    Without the rounding, the last digits of a library's logarithm would change the bits of rows.
     """
 
     def is_enough(count: int) -> bool:
@@ -216,11 +212,11 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: i
     return bisect_left(range(high), True, lo=1, key=is_enough) / GRID
 
 
-UNPROVED = "Amplification by shuffling is not proved beyond."
+UNPROVED = "Amplification by shuffling is not proved otherwise."
 
 
 def largest_local_epsilon(n: int, delta: float) -> float:
-    """log(n / (16 log(2/delta))), the largest eps_0 of the theorem."""
+    """log(n / (16 log(2/delta))), the largest eps_0 for which the theorem holds."""
     with workdps(DIGITS):
         return float(mp.log(mpf(n) / (16 * mp.log(2 / mpf(delta)))))
 
@@ -232,7 +228,7 @@ def central_epsilon(epsilon0: mpf, delta: mpf, n: int) -> mpf:
 
 
 def shuffled_guarantee(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
-    """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers; ``delta`` is delta'."""
+    """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers. The argument ``delta`` is delta'."""
     if epsilon0 > (largest := largest_local_epsilon(n, delta)):
         allowed = f"at most {largest:.4g} for n = {n:,} and delta' = {delta:g}"
         raise InputError("epsilon0", epsilon0, allowed, UNPROVED)
@@ -244,18 +240,17 @@ def shuffled_guarantee(epsilon0: float, delta0: float, n: int, delta: float) -> 
 
 
 def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[float, float]:
-    """Noise multiplier of shuffled Gaussian randomisers, and the eps_0 of each.
+    """Noise multiplier alpha of shuffled Gaussian randomisers, and the eps_0 of each.
 
-    delta' = delta/2; the other half goes to delta_0 = (delta/2)/((e^eps + 1)(1 + e^-eps_0/2) n). eps_0 <= 1
-    is the largest with the first formula equal to ``epsilon``, and alpha = sqrt(2 log(1.25/delta_0))/eps_0,
-    the classical calibration, which holds for eps_0 <= 1.
+    delta' = delta/2 and delta_0 = (delta/2)/((e^eps + 1)(1 + e^-eps_0/2) n). eps_0 is the largest value up
+    to 1 for which the theorem gives at most ``epsilon``. Then alpha = sqrt(2 log(1.25/delta_0))/eps_0, the
+    classical calibration, which holds for eps_0 <= 1.
     """
     with workdps(DIGITS):
         half = mpf(delta) / 2
         high = min(mpf(1), mpf(largest_local_epsilon(n, float(half))))
         if high <= 0:
-            hint = "Amplification by shuffling is not proved for so few."
-            raise InputError("grid.n", n, "more users", hint)
+            raise InputError("grid.n", n, "more users", UNPROVED)
         reached = central_epsilon(high, half, n)
         if mpf(epsilon) > reached:
             allowed = f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}"
@@ -268,7 +263,6 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
 def clipping_noise_multiplier(epsilon: float, delta: float, accounting: Accounting) -> float:
     """The least alpha with which a run is (epsilon, delta)-DP under an accounting."""
     if accounting != "gdp":
-        # A run is (z, c z/(2 alpha^2))-RDP.
         return zcdp_noise_multiplier(epsilon, delta, 1.0 if accounting == "disjoint" else 2.0)
     with workdps(DIGITS):
         e, d = mpf(epsilon), mpf(delta)
@@ -283,10 +277,10 @@ def clipping_noise_multiplier(epsilon: float, delta: float, accounting: Accounti
 
 
 def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int) -> float:
-    """zCDP of a whole run with noise multiplier alpha.
+    """rho for which a whole run with noise multiplier alpha is rho-zCDP.
 
-    In the algorithm as ``printed`` one record is in both sets, and DP-STAT makes one query more than its
-    noise is made for: (1 + (M + 1)/M)/(2 alpha^2), under any accounting.
+    In the algorithm as ``printed`` a record is in both sets, and DP-STAT makes M + 1 queries with noise for
+    M. Then rho = (1 + (M + 1)/M)/(2 alpha^2) under each accounting. M is ``doublings``.
     """
     if printed:
         return 0.5 / alpha**2 + (doublings + 1) / (2.0 * doublings * alpha * alpha)

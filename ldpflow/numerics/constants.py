@@ -1,8 +1,7 @@
-"""Constants of a study, correct to the last bit and equal on every machine.
+"""Constants of a study, such as a quantile of the normal law or a block length.
 
-Constants of a study (a quantile of the normal law, e^eps / (1 + e^eps), the true parameter) are
-computed by mpmath in 40 digits and then rounded: the last bit of a mathematical library differs between
-machines and would reach the rows.
+mpmath computes them with 40 digits or, for self-normalisation, 25. Then they are rounded once, so that they
+have equal bits on every machine.
 """
 
 from __future__ import annotations
@@ -20,26 +19,24 @@ PRECISION = threading.RLock()
 
 @contextmanager
 def workdps(digits: int) -> Iterator[None]:
-    """Compute with so many digits in this thread; others wait, since mpmath has one precision for all."""
+    """Context in which mpmath computes with ``digits`` digits, while other threads wait for mpmath."""
     with PRECISION, mp.workdps(digits):
         yield
 
 
 @lru_cache(maxsize=4096)
 def normal_quantile(p: float) -> float:
-    """Phi^-1(p) for p in (0, 1)."""
     with workdps(DIGITS):
         return float(mp.sqrt(2) * mp.erfinv(2 * mpf(p) - 1))
 
 
 def normal_density(x: float) -> float:
-    """phi(x)."""
     with workdps(DIGITS):
         return float(mp.npdf(mpf(x)))
 
 
 def bisect(below: Callable[[mpf], bool], low: mpf | str | int, high: mpf | int, halvings: int = 140) -> mpf:
-    """Largest value between low and high up to which a condition holds."""
+    """Largest x between low and high with ``below(x)``, if ``below`` changes once from true to false."""
     low, high = mpf(low), mpf(high)
     for _ in range(halvings):
         middle = (low + high) / 2
@@ -52,7 +49,6 @@ def bisect(below: Callable[[mpf], bool], low: mpf | str | int, high: mpf | int, 
 
 @lru_cache(maxsize=1024)
 def student_quantile(p: float, df: float) -> float:
-    """Quantile of Student's t with ``df`` degrees of freedom."""
     if p == 0.5:
         return 0.0
     with workdps(DIGITS):
@@ -66,7 +62,6 @@ def student_quantile(p: float, df: float) -> float:
 
 @lru_cache(maxsize=1024)
 def chi_squared_quantile(p: float, df: int) -> float:
-    """Quantile of chi-squared with ``df`` degrees of freedom."""
     with workdps(DIGITS):
         shape, level = mpf(df) / 2, mpf(p)
         x = bisect(lambda x: mp.gammainc(shape, 0, x / 2, regularized=True) < level, 0, 100 * df + 100)
@@ -75,7 +70,6 @@ def chi_squared_quantile(p: float, df: int) -> float:
 
 @lru_cache(maxsize=1024)
 def f_quantile(p: float, df: int, df2: int) -> float:
-    """Quantile of F with ``df`` and ``df2`` degrees of freedom."""
     with workdps(DIGITS):
         a, b, level = mpf(df) / 2, mpf(df2) / 2, mpf(p)
         # P(F > x) = I_y(df2/2, df/2) with y = df2/(df2 + df x), the regularised incomplete beta.
@@ -85,7 +79,6 @@ def f_quantile(p: float, df: int, df2: int) -> float:
 
 @lru_cache(maxsize=1024)
 def bimodal_quantile(p: float) -> float:
-    """p-quantile of N(-3/2, 1) and N(3/2, 1) in equal parts."""
     if p == 0.5:
         return 0.0
     with workdps(DIGITS):
@@ -96,21 +89,22 @@ def bimodal_quantile(p: float) -> float:
 
 @lru_cache(maxsize=256)
 def self_normalization_critical_value(level: float) -> float:
-    """cv with P(|T| <= cv) = level, T the limit of the self-normalised statistic.
+    """cv with P(|T| <= cv) = level, where T is the limit of the self-normalised statistic.
 
-    T = W(1) / sqrt(int_0^1 (W(r) - r W(1))^2 dr) with W a Brownian motion. Its tail is
-    P(|T| > q) = (2/pi) int_0^(pi/2) sqrt(x / sinh x) da with x = q / sin a. The integrand is even
-    and smooth around pi/2 and vanishes with all derivatives at 0, so the trapezoidal rule converges
-    faster than any power of the step.
+    T = W(1) / sqrt(int_0^1 (W(r) - r W(1))^2 dr) with a Brownian motion W. Its tail is
+
+        P(|T| > q) = (2/pi) int_0^(pi/2) sqrt(x / sinh x) da,   x = q / sin a.
+
+    The integrand is even and smooth around pi/2, and all its derivatives are 0 at 0. So the error of the
+    trapezoidal rule falls faster than any power of the step.
     """
     with workdps(25):
         target = 1 - mpf(level)
-        # 90 halvings leave 1e-24 of the bracket; the tail falls strictly from 1 to 0.
         return float(bisect(lambda q: self_normalization_tail(q) > target, "1e-3", 1000, halvings=90))
 
 
 def self_normalization_tail(q: mpf) -> mpf:
-    """P(|T| > q) by the trapezoidal rule, with points enough for the rise at angles near q/50."""
+    """P(|T| > q) by the trapezoidal rule. The integrand rises at angles near q/50."""
     points = max(160, int(60 / q))
     total = mpf(0)
     for k in range(1, points + 1):
@@ -121,30 +115,26 @@ def self_normalization_tail(q: mpf) -> mpf:
 
 
 def near_integer(x: mpf) -> int | None:
-    """Positive integer within 1e-9 x of x, if there is one."""
+    """Positive integer within 1e-9 x of x, or None."""
     nearest = mp.nint(x)
     return int(nearest) if nearest > 0 and abs(x - nearest) <= mpf("1e-9") * x else None
 
 
 def safe_floor(x: mpf) -> int:
-    """floor(x) of x >= 0 after :func:`near_integer`, in the working precision of the caller."""
+    """floor(x) for x >= 0. An x near an integer (:func:`near_integer`) is this integer."""
     return near_integer(x) or int(mp.floor(x))
 
 
 @lru_cache(maxsize=4096)
 def floor_power(n: int, exponent: float) -> int:
-    """floor(n^exponent) after :func:`near_integer`.
-
-    ``exponent`` is taken as the decimal that was typed: 10^8 to the power .75 is exactly 10^6, where
-    floating point may give 999999.99.
-    """
+    """floor(n^exponent). ``exponent`` is the decimal that the user typed: 10^8 to the power .75 is 10^6."""
     with workdps(DIGITS):
         return safe_floor(mpf(n) ** mpf(repr(exponent)))
 
 
 @lru_cache(maxsize=4096)
 def ceil_power(n: int, exponent: float) -> int:
-    """ceil(n^exponent) after :func:`near_integer`."""
+    """ceil(n^exponent), see :func:`floor_power`."""
     with workdps(DIGITS):
         power = mpf(n) ** mpf(repr(exponent))
         return near_integer(power) or int(mp.ceil(power))
@@ -152,7 +142,7 @@ def ceil_power(n: int, exponent: float) -> int:
 
 @lru_cache(maxsize=4096)
 def sum_of_powers(first: int, last: int, exponent: float) -> float:
-    """sum_{i=first}^{last} i^(-exponent), as a difference of Hurwitz zeta functions."""
+    """sum_{i=first}^{last} i^(-exponent), by Hurwitz zeta functions."""
     with workdps(DIGITS):
         s = mpf(repr(exponent))
         if s == 1:

@@ -1,14 +1,14 @@
-"""Binomial and multinomial counts at random addresses: exact laws for up to 2^52 trials.
+"""Binomial and multinomial counts of up to 2^52 trials, from counter streams.
 
-A count is addressed by the two key words of a counter stream (see ldpflow.numerics.streams) and three
-counter words (index, stage, round). The fourth counter word numbers the attempts of the rejection
-method, so a count takes as many random words as it needs and moves no other count.
+A count has an address: the two key words of a counter stream (ldpflow.numerics.streams) and three counter
+words (index, stage, turn). The fourth counter word numbers the attempts of the rejection method, so a count
+does not depend on the number of attempts of other counts.
 
-Small means are drawn by inversion, others by transformed rejection with squeeze: Hörmann, "The
-generation of binomial random variates", J. Statist. Comput. Simul. 46 (1993), algorithm BTRS. The
-ratio of probabilities in the acceptance step is computed in the saddle-point form of Loader, "Fast
-and accurate computation of binomial probabilities" (2000), whose error does not grow with the number
-of trials. A uniform has 52 bits, so the law is off by less than 2^-50 in total variation.
+A count with a small mean is drawn by inversion. Others are drawn by transformed rejection with squeeze:
+Hörmann, "The generation of binomial random variates", J. Statist. Comput. Simul. 46 (1993), algorithm BTRS.
+The acceptance step compares probabilities in the saddle-point form of Loader, "Fast and accurate computation
+of binomial probabilities" (2000), whose error does not grow with the number of trials. A uniform has 52 bits,
+so the law is off by less than 2^-50 in total variation.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from ldpflow.numerics.elementary import U64, exp, fma, jit, log, polynomial
 from ldpflow.numerics.registers import philox
 from ldpflow.numerics.samplers import unit
 
-INVERSION_BELOW = 10.0  # mean up to which counts are drawn by inversion: BTRS is proved from 10 on
-INVERSION_ENDS = 200  # no such count is as large: beyond it the rest of a uniform is rounding error
+INVERSION_BELOW = 10.0  # means below are drawn by inversion: BTRS is proved for means from 10 on
+INVERSION_ENDS = 200  # larger counts come from rounding errors alone: another uniform is drawn
 
-# log k! - k log k + k for k = 0..15 (0 log 0 = 0), from 40 digits.
+# log k! - k log k + k for k = 0, ..., 15, with 0 log 0 = 0.
 FACTORIAL_EXCESS = np.array([
     0.0, 1.0, 1.3068528194400546, 1.4959226032237258,
     1.6328763858683832, 1.7403021806115442, 1.828694396641771, 1.9037903176782212,
@@ -34,24 +34,24 @@ FACTORIAL_EXCESS = np.array([
 
 @njit(error_model="numpy", forceinline=True)
 def uniform_pair(key0, key1, attempt, index, stage, turn):  # type: ignore[no-untyped-def]
-    """Two uniforms in (0, 1), midpoints of 2^52 equal cells, of one attempt at an address."""
+    """Two uniforms on (0, 1) for one attempt at an address."""
     x0, x1, x2, x3 = philox(key0, key1, attempt, index, stage, turn)
     first = (x0 << U64(32)) | x1
     second = (x2 << U64(32)) | x3
     return unit(first), unit(second)
 
 
-# atanh(s)/s in s^2 <= 1/49, truncated after s^18: relative error below 1e-17. Then without its first term.
+# atanh(s)/s as a series in s^2 up to s^18. For s^2 <= 1/49 the relative error is below 1e-17.
 ATANH_SERIES = polynomial(*(1.0 / k for k in range(19, 0, -2)))
-ATANH_EXCESS = polynomial(*(1.0 / k for k in range(17, 2, -2)))
+ATANH_EXCESS = polynomial(*(1.0 / k for k in range(17, 2, -2)))  # (atanh(s)/s - 1)/s^2
 STIRLING_SERIES = polynomial(1.0 / 1188.0, -1.0 / 1680.0, 1.0 / 1260.0, -1.0 / 360.0, 1.0 / 12.0)
 
 
 @jit
 def log1m(x):  # type: ignore[no-untyped-def]
-    """log(1 - x) for x in [0, 1); relative error below 1e-15.
+    """log(1 - x) for x in [0, 1). The relative error is below 1e-15.
 
-    For x < 1/4 it is -2 atanh(s) with s = x/(2 - x) <= 1/7, by its Taylor series in s^2.
+    For x < 1/4 it is -2 atanh(s) with s = x/(2 - x) <= 1/7, computed by the Taylor series.
     """
     if x >= 0.25:
         return log(1.0 - x)
@@ -61,7 +61,7 @@ def log1m(x):  # type: ignore[no-untyped-def]
 
 @jit
 def factorial_excess(k):  # type: ignore[no-untyped-def]
-    """log k! - k log k + k: half of log(2 pi k) plus Stirling's correction; absolute error 1e-15."""
+    """log k! - k log k + k by Stirling's series. The absolute error is 1e-15."""
     if k < 16.0:
         return FACTORIAL_EXCESS[np.int64(k)]
     r = 1.0 / k
@@ -70,12 +70,12 @@ def factorial_excess(k):  # type: ignore[no-untyped-def]
 
 @jit
 def deviance(x, distance, mean):  # type: ignore[no-untyped-def]
-    """x log(x/mean) + mean - x, given distance = x - mean to its own last bit (Loader 2000)."""
+    """x log(x/mean) + mean - x (Loader, 2000). ``distance`` is x - mean, correct to its last bit."""
     total = x + mean
     if abs(distance) < 0.1 * total:
         s = distance / total
         v = s * s
-        # x log(x/mean) = 2 x atanh(s); the part that distance cancels is taken out by hand.
+        # 2 x atanh(s) - distance, where 2 x s - distance = distance s.
         return fma(2.0 * x * s * v, ATANH_EXCESS(v), distance * s)
     if x == 0.0:
         return mean
@@ -84,7 +84,10 @@ def deviance(x, distance, mean):  # type: ignore[no-untyped-def]
 
 @jit
 def log_probability(k, n, mean, rest):  # type: ignore[no-untyped-def]
-    """log P(Bin(n, p) = k) up to a term of n alone; mean + rest = n p, rest the rounding error."""
+    """log P(Bin(n, p) = k) less a term that does not depend on k.
+
+    ``mean`` is the product n p in double precision, ``rest`` its rounding error: mean + rest = n p.
+    """
     distance = (k - mean) - rest
     return -(
         deviance(k, distance, mean)
@@ -96,7 +99,7 @@ def log_probability(k, n, mean, rest):  # type: ignore[no-untyped-def]
 
 @jit
 def by_inversion(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyped-def]
-    """Bin(n, p) for n p < INVERSION_BELOW: the first count that a uniform does not exceed."""
+    """Bin(n, p) for n p < INVERSION_BELOW: the least k with u <= P(count <= k)."""
     ratio = p / (1.0 - p)
     none = exp(n * log1m(p))
     attempt = 0
@@ -132,7 +135,7 @@ def by_rejection(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyp
         attempt += 1
         u -= 0.5
         side = 0.5 - abs(u)
-        # Counted from the mode: a double holds the fraction whatever n is.
+        # The distance from the mode is rounded down: if n is large, a double holds no fraction of a count.
         count = mode + np.floor((2.0 * a / side + b) * u + centre)
         if side >= 0.07 and v <= squeeze:
             return count
@@ -145,7 +148,7 @@ def by_rejection(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyp
 
 @jit
 def binomial(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyped-def]
-    """A count from Bin(n, p), as a double, for an integer n in [0, 2^52]; p is clipped to [0, 1]."""
+    """Draw Bin(n, p), as a double, for an integer n in [0, 2^52]. p is clipped to [0, 1]."""
     if n <= 0.0 or p <= 0.0:
         return 0.0
     if p >= 1.0:
@@ -160,10 +163,11 @@ def binomial(key0, key1, index, stage, turn, n, p):  # type: ignore[no-untyped-d
 
 @jit
 def multinomial(out, key0, key1, stage, turn, n, weights):  # type: ignore[no-untyped-def]
-    """Counts of n trials over len(out) classes whose probabilities are proportional to weights.
+    """Draw multinomial counts of n trials. Class j has a probability proportional to weights[j].
 
-    Count j is binomial given those before it; weights are summed from the end, so that the last
-    classes have the precision of the first.
+    The count of a class is binomial, given the counts of the classes before it. Its probability is its weight
+    divided by the sum of its weight and all later weights. These sums start at the last class, so that the
+    probabilities of late classes are precise.
     """
     k = out.shape[0]
     rest = 0.0

@@ -1,17 +1,17 @@
 """Distribution functions of the standard laws, and draws by inversion of tabulated quantile functions.
 
-Bits are equal on every processor. The errors that distribution functions state are absolute.
+The errors that distribution functions state are absolute.
 
-A table of a quantile function holds one polynomial per cell of t = min(u, 1 - u). Every octave of t from 1/2
-down to 2^-53, the smallest uniform, has CELLS equal cells, and the cell of a uniform is its exponent with the
-first four bits of its mantissa, so nothing is searched. The first half of the table is for u = t, the second
-for u = 1 - t, and 1 - u has no rounding error. One draw takes one uniform.
+A table of a quantile function Q(u) has one polynomial for each cell of t = min(u, 1 - u). Each octave of t
+from 1/2 down to 2^-53, the smallest uniform, has CELLS equal cells. So the exponent of t and the first four
+bits of its mantissa give the cell. The first half of the table is for u = t, the second for u = 1 - t. One
+draw takes one uniform.
 
-The table of the gamma law has polynomials of degree 7. Q' = 1/f(Q) with f(x) = x^(k-1) exp(-x)/Gamma(k) gives
-the Taylor coefficients of Q around the middle of a cell one after the other: with D = Q' and L = log Q,
-Q L' = Q' and D' = D ((1 - k) L' + Q'). The value in the middle comes from the neighbouring cell and a step of
-Newton's method. Chebyshev interpolation of the Taylor polynomial gives the coefficients. All in 30 digits and
-rounded once, so that every machine has equal tables.
+The gamma law with shape k has polynomials of degree 7. Q' = 1/f(Q) with f(x) = x^(k-1) exp(-x)/Gamma(k) gives
+the Taylor coefficients of Q around the middle of a cell, one after the other: with D = Q' and L = log Q,
+Q L' = Q' and D' = D ((1 - k) L' + Q'). The value of Q in the middle comes from the polynomial of the
+neighbouring cell and a step of Newton's method. Chebyshev interpolation of the Taylor polynomial gives the
+coefficients of the table. They are computed with 30 digits and rounded once.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from ldpflow.numerics.samplers import fill_bits, unit
 from ldpflow.numerics.streams import PLANE
 
 TINY = 1e-300
-TERMS = 10_000  # of a series or a continued fraction; some hundreds are needed at the largest shape
+TERMS = 10_000  # limit of a series or continued fraction; the largest shape needs some hundreds
 
 
 @jit
 def cdf_normal(x):  # type: ignore[no-untyped-def]
-    """Phi(x); error below 1e-13."""
+    """Phi(x). The error is below 1e-13."""
     size = np.abs(x)
     tail = exp(-0.5 * size * size) * tail_ratio(size)
     return tail if x < 0.0 else 1.0 - tail
 
 
-# A Chebyshev interpolant in t = 1/(1 + |x|/4).
+# Chebyshev interpolant of Phi(-|x|) exp(x^2/2) in t = 1/(1 + |x|/4).
 TAIL_SERIES = polynomial(
     0.002445055682319712, -0.024370131603494813, 0.10682873263894295, -0.26826589406364326,
     0.4222063686907598, -0.4352275420028846, 0.3148939278287191, -0.17925224882554006,
@@ -57,32 +57,31 @@ TAIL_SERIES = polynomial(
 
 @jit
 def tail_ratio(size):  # type: ignore[no-untyped-def]
-    """Phi(-|x|) exp(x^2/2); error, weighted with exp(-x^2/2), 3e-14."""
+    """Phi(-|x|) exp(x^2/2). The error times exp(-x^2/2) is below 3e-14."""
     return TAIL_SERIES(1.0 / (1.0 + 0.25 * size))
 
 
 @jit
 def cdf_laplace(x):  # type: ignore[no-untyped-def]
-    """exp(x)/2 below 0, 1 - exp(-x)/2 above; error below 1e-15."""
+    """exp(x)/2 for x < 0, else 1 - exp(-x)/2. The error is below 1e-15."""
     tail = 0.5 * exp(-np.abs(x))
     return tail if x < 0.0 else 1.0 - tail
 
 
 @jit
 def cdf_exponential(x):  # type: ignore[no-untyped-def]
-    """1 - exp(-x) for x > 0; error below 1e-15."""
+    """1 - exp(-x) for x > 0, else 0. The error is below 1e-15."""
     return 1.0 - exp(-max(x, 0.0))
 
 
 @jit
 def cdf_logistic(x):  # type: ignore[no-untyped-def]
-    """1/(1 + exp(-x)); error below 1e-15."""
+    """1/(1 + exp(-x)). The error is below 1e-15."""
     return 1.0 / (1.0 + exp(-x))
 
 
 @jit
 def cdf_uniform(x):  # type: ignore[no-untyped-def]
-    """x, clipped to [0, 1]."""
     return min(max(x, 0.0), 1.0)
 
 
@@ -105,48 +104,48 @@ def expansion_logistic(x):  # type: ignore[no-untyped-def]
 
 @jit
 def cdf_bimodal(x):  # type: ignore[no-untyped-def]
-    """N(-3/2, 1) and N(3/2, 1) in equal parts; error below 1e-13."""
+    """(Phi(x - 3/2) + Phi(x + 3/2))/2. The error is below 1e-13."""
     return 0.5 * (cdf_normal(x - 1.5) + cdf_normal(x + 1.5))
 
 
 @jit
 def cdf_lognormal(x, shape):  # type: ignore[no-untyped-def]
-    """Phi(log(x)/shape) for x > 0; error below 2e-13."""
+    """Phi(log(x)/shape) for x > 0, else 0. The error is below 2e-13."""
     p = cdf_normal(log(max(x, TINY)) / shape)
     return p if x > TINY else 0.0
 
 
 @jit
 def cdf_weibull(x, shape):  # type: ignore[no-untyped-def]
-    """1 - exp(-x^shape) for x > 0; error below 1e-14."""
+    """1 - exp(-x^shape) for x > 0, else 0. The error is below 1e-14."""
     p = -expm1(-min(exp(min(shape * log(max(x, TINY)), 7.0)), 700.0))
     return p if x > TINY else 0.0
 
 
 @jit
 def cdf_pareto(x, shape):  # type: ignore[no-untyped-def]
-    """1 - x^-shape for x > 1; error below 1e-15."""
+    """1 - x^-shape for x > 1, else 0. The error is below 1e-15."""
     return -expm1(-min(shape * log(max(x, 1.0)), 700.0))
 
 
 @jit
 def log1p(x):  # type: ignore[no-untyped-def]
-    """log(1 + x) for x > -1; error below 1e-15 relative."""
+    """log(1 + x) for x > -1. The relative error is below 1e-15."""
     y = 1.0 + x
     return x if y == 1.0 else log(y) * (x / (y - 1.0))
 
 
 @jit
 def cdf_gamma(x, shape, peak):  # type: ignore[no-untyped-def]
-    """Regularised lower incomplete gamma function; error below 1e-13.
+    """Regularised lower incomplete gamma function P(a, x) with a = shape. The error is below 1e-13.
 
-    peak = a log a - a - log Gamma(a), a = shape. Series below a + 1, continued fraction above
-    (Abramowitz and Stegun 6.5.29 and 6.5.31, the second by Lentz's method).
+    ``peak`` is a log a - a - log Gamma(a). For x < a + 1 a series is used (Abramowitz and Stegun 6.5.29),
+    else a continued fraction (6.5.31) by Lentz's method.
     """
     if x <= TINY:
         return 0.0
     away = (x - shape) / shape
-    # log(x^a e^-x / Gamma(a)), without its cancellation near the mode.
+    # front = x^a e^-x / Gamma(a), written so that no digits cancel near the mode.
     size = log1p(away) if away > -0.5 else log(x / shape)
     front = exp(shape * (size - away) + peak)
     if x < shape + 1.0:
@@ -175,7 +174,7 @@ def cdf_gamma(x, shape, peak):  # type: ignore[no-untyped-def]
 
 @jit
 def beta_fraction(a, b, y):  # type: ignore[no-untyped-def]
-    """Continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8), by Lentz."""
+    """Continued fraction of the incomplete beta function (Abramowitz and Stegun 26.5.8)."""
     c = 1.0
     d = 1.0 / (1.0 - (a + b) * y / (a + 1.0))
     h = d
@@ -195,7 +194,7 @@ def beta_fraction(a, b, y):  # type: ignore[no-untyped-def]
 
 @jit
 def cdf_student_t(x, df, log_beta):  # type: ignore[no-untyped-def]
-    """Student's t; log_beta = log B(df/2, 1/2). Error below 1e-13."""
+    """P(T <= x) for Student's t. ``log_beta`` is log B(df/2, 1/2). The error is below 1e-13."""
     square = x * x / df
     if square < TINY:
         return 0.5
@@ -210,7 +209,7 @@ def cdf_student_t(x, df, log_beta):  # type: ignore[no-untyped-def]
 
 
 def law_constants(name: str, parameter: float) -> tuple[float, ...]:
-    """Arguments of a distribution function after x."""
+    """Arguments of the compiled distribution function of a law after x."""
     with constants.workdps(40):
         a = mpf(parameter)
         if name == "gamma":
@@ -223,7 +222,7 @@ def law_constants(name: str, parameter: float) -> tuple[float, ...]:
 
 @cache
 def over_array(function: Callable[..., float]) -> Callable[..., None]:
-    """Loop of a compiled function; its constants come last."""
+    """Compile a loop that calls a compiled function for each x. ``further`` are its other arguments."""
 
     @jit
     def fill(x, out, *further):  # type: ignore[no-untyped-def]
@@ -234,7 +233,7 @@ def over_array(function: Callable[..., float]) -> Callable[..., None]:
 
 
 def values_of(function: Callable[..., float], x: NDArray[np.float64], *further: float) -> NDArray[np.float64]:
-    """A compiled function at every x, with equal bits on every processor."""
+    """Values of a compiled function for an array x. ``further`` are its other arguments."""
     flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1)
     out = np.empty_like(flat)
     over_array(function)(flat, out, *further)
@@ -242,10 +241,7 @@ def values_of(function: Callable[..., float], x: NDArray[np.float64], *further: 
 
 
 def cdf_values(name: str, z: NDArray[np.float64], parameter: float = 0.0) -> NDArray[np.float64]:
-    """Distribution function of a standard law at every z.
-
-    ``parameter`` is the law's degrees of freedom or shape, if it has one.
-    """
+    """Distribution function of a standard law for an array z. ``parameter`` is df or shape, or 0."""
     return values_of(globals()[f"cdf_{name}"], z, *law_constants(name, parameter))
 
 
@@ -253,10 +249,11 @@ CELLS = 16
 OCTAVES = 52
 HALF = CELLS * OCTAVES
 WIDTHS = {"empirical": 4, "gamma": 8}
-"""Numbers per cell: a quadratic in d = t - edge and one unused; degree 7 in the place in the cell."""
+"""Numbers of a cell. empirical: three coefficients in t - edge, and an unused number. gamma: the eight
+coefficients in the place p of t, which goes from -1 to 1 in the cell."""
 
 BLOCK = 256
-SHIFT = U64(48)  # 52 bits of the mantissa less the four that name a cell
+SHIFT = U64(48)  # bits of the mantissa without the four that give the cell
 FIRST = U64((1023 - 53) * CELLS)
 EDGE = ~U64((1 << 48) - 1)
 PLACE = U64((1 << 48) - 1)
@@ -266,7 +263,6 @@ ONE = U64(0x3FF0000000000000)
 
 
 def cell_edges() -> NDArray[np.float64]:
-    """Lower edges of the cells of t, ascending, shape (HALF,)."""
     k = np.arange(HALF)
     result: NDArray[np.float64] = 2.0 ** (k // CELLS - 53) * (1.0 + (k % CELLS) / CELLS)
     return result
@@ -274,10 +270,10 @@ def cell_edges() -> NDArray[np.float64]:
 
 @jit
 def fill_quadratic(state, table, out):  # type: ignore[no-untyped-def]
-    """Quantile function that is quadratic in every cell: q + d (s + d r), rows of q, s, r, unused."""
+    """Draw by a table of quadratics q + d (s + d r) with d = t - edge. Its rows are q, s, r, unused."""
     fill_bits(state, out)
-    # Rows are copied one by one, with the unused number: the compiler would make gathers, which take
-    # longer, of loads that go straight into the arithmetic.
+    # The rows are copied first. If loads stood in the arithmetic, the compiler would make gathers of them,
+    # which take longer.
     rows = np.empty(4 * BLOCK)
     cells = register_array(BLOCK)
     distances = register_array(BLOCK)
@@ -285,7 +281,7 @@ def fill_quadratic(state, table, out):  # type: ignore[no-untyped-def]
         o = out[k * BLOCK : (k + 1) * BLOCK]
         for i in range(BLOCK):
             bits = bits_of(o[i])
-            upper = U64(np.int64(bits) >> SIGN)  # all ones where u > 1/2
+            upper = U64(np.int64(bits) >> SIGN)  # all bits are 1 if u > 1/2, else 0
             t = unit(bits ^ upper)
             cell = (bits_of(t) >> SHIFT) - FIRST + (upper & SECOND)
             cells[i] = float_of(cell << U64(2))
@@ -307,7 +303,7 @@ def fill_quadratic(state, table, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_octic(state, table, out):  # type: ignore[no-untyped-def]
-    """Quantile function of degree 7 in the place p of (-1, 1) in every cell, coefficients lowest first."""
+    """Draw by a table of polynomials of degree 7 in p. A row has the coefficients of 1, p, ..., p^7."""
     fill_bits(state, out)
     for k in range(PLANE // BLOCK):
         o = out[k * BLOCK : (k + 1) * BLOCK]
@@ -328,7 +324,7 @@ def fill_octic(state, table, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_records(state, table, out):  # type: ignore[no-untyped-def]
-    """Records of a table, drawn with replacement."""
+    """Draw from the numbers of a table with replacement."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = table[min(np.int64(unit(bits_of(out[i])) * table.shape[0]), table.shape[0] - 1)]
@@ -337,13 +333,13 @@ def fill_records(state, table, out):  # type: ignore[no-untyped-def]
 TABLE_SAMPLERS = {"empirical": fill_quadratic, "gamma": fill_octic, "records": fill_records}
 
 DIGITS = 30
-ORDER = 12  # of the Taylor polynomial: a cell's half width is 1/33 of its distance from 0
+ORDER = 12  # of the Taylor polynomial; half the width of a cell is at most 1/33 of its middle t
 DEGREE = WIDTHS["gamma"] - 1
 
 
 @lru_cache(maxsize=16)
 def gamma_table(shape: float) -> NDArray[np.float64]:
-    """Table for :func:`fill_octic`, flat, stored in the kernel cache since it takes seconds to compute."""
+    """Flat table for :func:`fill_octic`. It is stored in the kernel cache, since it takes seconds to compute."""
     source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     name = hashlib.sha256(f"{shape.hex()}/{source}".encode()).hexdigest()[:40]
     file = cache_folder() / f"gamma-{name}.bin"
@@ -361,7 +357,7 @@ def compute_gamma_table(shape: float) -> NDArray[np.float64]:
         k = mpf(shape)
         half = constants.bisect(lambda x: mp.gammainc(k, 0, x, regularized=True) <= 0.5, 0, k + 40, 120)
         for side, sign in ((0, 1), (HALF, -1)):
-            # From t = 1/2 downwards; u = t in the lower half, u = 1 - t in the upper.
+            # Cells are computed from t = 1/2 down.
             at, x = mpf(1) / 2, half
             coefficients = taylor(x, k, sign)
             for cell in reversed(range(HALF)):
@@ -374,14 +370,14 @@ def compute_gamma_table(shape: float) -> NDArray[np.float64]:
 
 
 def taylor(x: Any, k: Any, sign: int) -> list[Any]:
-    """Taylor coefficients of Q(t) (sign 1) or Q(1 - t) (sign -1) around the t with value x."""
+    """Taylor coefficients of Q(t) (sign 1) or Q(1 - t) (sign -1) around the t at which it is x."""
     q = [x]
-    logs = [mp.log(x)]
-    slopes = [sign * mp.exp(mp.loggamma(k) + (1 - k) * logs[0] + x)]  # of Q', whose log has ...
-    growth = []  # ... this derivative
+    logs = [mp.log(x)]  # coefficients of L = log Q
+    slopes = [sign * mp.exp(mp.loggamma(k) + (1 - k) * logs[0] + x)]  # of D = Q'
+    growth = []  # of D'/D
     for n in range(ORDER):
         q.append(slopes[n] / (n + 1))
-        # (n + 1) L_{n+1} Q_0 = (n + 1) Q_{n+1} - sum over j of j L_j Q_{n+1-j}
+        # (n + 1) L_{n+1} Q_0 = (n + 1) Q_{n+1} - sum_{j=1}^n j L_j Q_{n+1-j}
         inner = sum((j * logs[j] * q[n + 1 - j] for j in range(1, n + 1)), mpf(0))
         logs.append(((n + 1) * q[n + 1] - inner) / ((n + 1) * x))
         growth.append((n + 1) * ((1 - k) * logs[n + 1] + q[n + 1]))
@@ -390,7 +386,7 @@ def taylor(x: Any, k: Any, sign: int) -> list[Any]:
 
 
 def newton(x: Any, t: Any, k: Any, sign: int) -> Any:
-    """The root of P(X <= x) = t (sign 1) or P(X > x) = t (sign -1), one step from 15 good digits."""
+    """Solve P(X <= x) = t (sign 1) or P(X > x) = t (sign -1) by one step from an x with 15 right digits."""
     ends = {"b": x} if sign > 0 else {"a": x}
     excess = mp.gammainc(k, regularized=True, **ends) - t
     density = mp.exp((k - 1) * mp.log(x) - x - mp.loggamma(k))
@@ -398,7 +394,7 @@ def newton(x: Any, t: Any, k: Any, sign: int) -> Any:
 
 
 def chebyshev(coefficients: list[Any], half: Any) -> list[float]:
-    """Coefficients in p = h/half of the polynomial through the Chebyshev nodes of (-1, 1)."""
+    """Coefficients in p of the polynomial that equals a polynomial in ``half`` p at the Chebyshev nodes."""
     count = DEGREE + 1
     nodes = [mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
     values = [mp.polyval(coefficients[::-1], half * node) for node in nodes]

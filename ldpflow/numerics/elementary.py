@@ -1,10 +1,8 @@
-"""Elementary functions with the same bits on every x86-64 processor.
+"""Elementary functions of kernels, with equal bits on every x86-64 processor.
 
-A mathematical library's ``log`` or ``exp`` differs in its last bit from machine to machine
-(and between its scalar and its vector version), so none is used between seed and row. The
-functions here use additions, multiplications, divisions, square roots and fused multiply-adds
-only, all of them correctly rounded by IEEE 754, and they vectorise. The polynomials are Chebyshev
-interpolants; the error stated beside each is relative and is tested against mpmath.
+The last bit of ``log`` or ``exp`` of a mathematical library depends on the machine. Kernels call the
+functions below instead. They use additions, multiplications, divisions, square roots and fused multiply-adds.
+IEEE 754 rounds all of these correctly. The polynomials are Chebyshev interpolants.
 """
 
 from __future__ import annotations
@@ -17,14 +15,14 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 U64 = np.uint64
-# numpy's error model: no check for division by zero, which would stop vectorisation. No entry for calls
-# from C: it takes its time to compile.
+# A check for division by zero would stop vectorisation: numpy's error model has none. An entry for calls
+# from C would take time to compile.
 jit = njit(error_model="numpy", no_cfunc_wrapper=True)  # type: ignore[call-overload]
 
 
 @intrinsic
 def fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
-    """``a * b + c`` rounded once (software where the processor has no such instruction)."""
+    """``a * b + c``, rounded once."""
 
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.fma(*args)
@@ -34,8 +32,6 @@ def fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def bits_of(typingctx, x):  # type: ignore[no-untyped-def]
-    """The 64 bits of a double as an unsigned integer."""
-
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.IntType(64))
 
@@ -44,8 +40,6 @@ def bits_of(typingctx, x):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def float_of(typingctx, bits):  # type: ignore[no-untyped-def]
-    """The double that has these 64 bits."""
-
     def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
         return builder.bitcast(args[0], ir.DoubleType())
 
@@ -53,13 +47,7 @@ def float_of(typingctx, bits):  # type: ignore[no-untyped-def]
 
 
 def polynomial(*coefficients: float) -> Any:
-    """A function of x that evaluates a polynomial by Horner's rule, with fused multiply-adds.
-
-    Parameters
-    ----------
-    *coefficients : float
-        From the highest power down.
-    """
+    """Function of x that evaluates a polynomial by Horner's rule. The highest power comes first."""
 
     @intrinsic
     def evaluated(typingctx, x):  # type: ignore[no-untyped-def]
@@ -87,10 +75,10 @@ LOG_SERIES = polynomial(
 
 @jit
 def log(x):  # type: ignore[no-untyped-def]
-    """Natural logarithm of a positive normal double; error below 4e-16 relative.
+    """Natural logarithm of a positive normal double. The relative error is below 4e-16.
 
-    x = 2^e m with m in [sqrt(1/2), sqrt(2)), log m = 2 atanh(s), s = (m - 1)/(m + 1); the
-    polynomial for 2 atanh(s)/s in s^2 has relative error 3e-18.
+    x = 2^e m with m in [sqrt(1/2), sqrt(2)), and log m = 2 atanh(s) with s = (m - 1)/(m + 1). The polynomial
+    in s^2 for 2 atanh(s)/s has a relative error of 3e-18.
     """
     ix = bits_of(x)
     e = np.int64(ix - SQRT_HALF_BITS) >> np.int64(52)
@@ -119,25 +107,24 @@ EXP_SERIES = polynomial(*OF_EXPM1, 1.0, 1.0)
 
 @jit
 def expm1(x):  # type: ignore[no-untyped-def]
-    """exp(x) - 1 for |x| <= 700; error below 1e-15 relative.
+    """exp(x) - 1 for |x| <= 700. The relative error is below 1e-15.
 
-    x = k log 2 + r with |r| <= log(2)/2; the polynomial for (exp(r) - 1)/r has relative error
-    2e-18.
+    x = k log 2 + r with |r| <= log(2)/2. The polynomial for (exp(r) - 1)/r has a relative error of 2e-18.
     """
     t = fma(x, LOG2_E, ROUND)
     k = t - ROUND
     r = fma(k, -LN2_LOW, fma(k, -LN2_HIGH, x))
     p = EXPM1_SERIES(r)
     q = fma(p, r * r, r)
-    # The low bits of t hold k; shifted into the exponent they make 2^k.
+    # The low bits of t hold k. Shifted into the exponent, they make 2^k.
     scale = float_of((bits_of(t) + U64(1023)) << U64(52))
     return fma(scale, q, scale - 1.0)
 
 
 @jit
 def exp(x):  # type: ignore[no-untyped-def]
-    """exp(x) for |x| <= 700 (clamped beyond); error below 1e-15 relative."""
-    x = -700.0 if x < -700.0 else x  # undefined stays undefined
+    """exp(x), with x clipped to [-700, 700]. The relative error is below 1e-15."""
+    x = -700.0 if x < -700.0 else x  # these comparisons keep NaN
     x = 700.0 if x > 700.0 else x
     t = fma(x, LOG2_E, ROUND)
     k = t - ROUND
@@ -154,7 +141,7 @@ SIN_SERIES = polynomial(
 
 @jit
 def sin_quarter(w):  # type: ignore[no-untyped-def]
-    """sin(pi w / 2) for |w| <= 1/2; polynomial error 4e-17 relative."""
+    """sin(pi w / 2) for |w| <= 1/2. The polynomial has a relative error of 4e-17."""
     v = w * w
     p = SIN_SERIES(v)
     return p * w
@@ -168,7 +155,7 @@ COS_SERIES = polynomial(
 
 @jit
 def cos_quarter(w):  # type: ignore[no-untyped-def]
-    """cos(pi w / 2) for |w| <= 1/2; polynomial error 3e-17 relative."""
+    """cos(pi w / 2) for |w| <= 1/2. The polynomial has a relative error of 3e-17."""
     v = w * w
     p = COS_SERIES(v)
     return fma(p, v, 1.0)

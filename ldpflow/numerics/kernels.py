@@ -1,10 +1,10 @@
-"""Compiled kernels, in a cache folder on the node's own disk that only this user may write to.
+"""Compiled kernels and their cache, a folder that only this user may write to.
 
-A kernel is compiled from a readable module in that folder. It holds every function of the kernel as it was
-rewritten for the case, and names what the functions import, with a digest of it. The module is named by the
-SHA-256 of its text, the versions of Python and Numba, and its classes of named tuples. So a name stands for
-one kernel: Numba's cache, which keeps the machine code in ``__pycache__`` next to the module, never finds
-code of another kernel there.
+A kernel is compiled from a module in this folder, which a user can read. The module has every function of the
+kernel, rewritten for the case (ldpflow.numerics.specialise), and imports the objects that the functions use,
+with a digest of each object. The name of the module is the SHA-256 of its text, the versions of Python and
+Numba, and the classes of named tuples among its arguments. Numba keeps the machine code in ``__pycache__``
+next to the module. Since another kernel has another name, Numba does not load machine code of another kernel.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ PARAMETERS = {
     "recursion": ("users", "noises", "problem", "mechanism", "settings", "record"),
     "sample": ("base", "shape"),
 }
-"""Parameters of kernel functions after ``kernel``, which is optional."""
+"""Parameters of kernel functions after the optional first parameter ``kernel``."""
 
 BY_NAME = ("problem", "mechanism", "settings")
-"""Parameters with fixed names: their attributes become places in the flat array."""
+"""Parameters that must have these names. Their attributes become places in flat arrays."""
 
 
 def kernel_function(component: type, name: str) -> Any:
-    """Find a kernel function in the module of a class or base class; None if there is none."""
+    """Find a kernel function in the module of a class or of its base classes, or return None."""
     for ancestor in component.__mro__:
         function = getattr(sys.modules[ancestor.__module__], name, None)
         if function is not None:
@@ -81,7 +81,6 @@ def kernel_function(component: type, name: str) -> Any:
 
 
 def part_of(component: object, name: str, required: bool = True) -> Any:
-    """Kernel function of a component, see :func:`kernel_function`. Refused if it is required and missing."""
     kind = type(component)
     function = kernel_function(kind, name)
     if function is None and required:
@@ -91,7 +90,7 @@ def part_of(component: object, name: str, required: bool = True) -> Any:
 
 
 def check_parameters(function: Any, name: str) -> None:
-    """Refuse a kernel function whose parameters are not those of :data:`PARAMETERS`, naming its file."""
+    """Refuse a kernel function whose parameters differ from :data:`PARAMETERS`."""
     found = list(inspect.signature(function).parameters)
     given = found[1:] if found[:1] == ["kernel"] else found
     wanted = PARAMETERS[name]
@@ -106,7 +105,7 @@ def check_parameters(function: Any, name: str) -> None:
 
 
 def cache_location() -> Path:
-    """Folder of compiled kernels: in $LDPFLOW_CACHE_DIR, or in a private folder of the node's own disk."""
+    """Folder of compiled kernels in $LDPFLOW_CACHE_DIR. The default is a folder for temporary files."""
     base = os.environ.get("LDPFLOW_CACHE_DIR")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
     return root.absolute() / "kernels"
@@ -114,14 +113,7 @@ def cache_location() -> Path:
 
 @cache
 def cache_folder() -> Path:
-    """Make and check the folder of compiled kernels.
-
-    Raises
-    ------
-    InputError
-        Naming LDPFLOW_CACHE_DIR, if another user could write to the folder or put another in its place,
-        or if it cannot be written to.
-    """
+    """Make the folder of compiled kernels. It is refused if another user could change or replace it."""
     folder = cache_location()
     root = folder.parent
     try:
@@ -140,13 +132,7 @@ def cache_folder() -> Path:
 
 
 def check_private(folder: Path, above: bool = False) -> None:
-    """Refuse a folder that others may change. ``above``, a parent of the cache, may be root's or sticky.
-
-    Raises
-    ------
-    InputError
-        Naming LDPFLOW_CACHE_DIR.
-    """
+    """Refuse a folder that others may change. One ``above`` the cache may be root's or have a sticky bit."""
     found = os.lstat(folder)
     allowed = "a folder that only you can write to, in folders that no other user can rename"
     if not stat.S_ISDIR(found.st_mode):
@@ -159,7 +145,7 @@ def check_private(folder: Path, above: bool = False) -> None:
 
 
 def read_private(file: Path) -> bytes | None:
-    """Read a file of the cache; None if there is none or others could write to it."""
+    """Read a file of the cache. None if it does not exist or another user could have written it."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -173,7 +159,6 @@ def read_private(file: Path) -> bytes | None:
 
 
 def write_private(file: Path, content: bytes) -> None:
-    """Write a file of the cache atomically."""
     temporary = file.with_name(f"{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(os.open(temporary, flags, 0o600), "wb") as target:
@@ -183,7 +168,7 @@ def write_private(file: Path, content: bytes) -> None:
 
 @contextmanager
 def hold_lock(file: Path) -> Iterator[None]:
-    """Hold an exclusive lock on a file, which the operating system releases if the process dies."""
+    """Hold an exclusive lock on a file. If the process dies, the operating system releases the lock."""
     with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600), "a") as descriptor:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -192,8 +177,8 @@ def hold_lock(file: Path) -> Iterator[None]:
 HEAD = """# Kernel made by ldpflow from the functions named below, for one case.
 # Deleting it costs compiling it again.
 """
-# numpy's error model: no check for division by zero, which would stop vectorisation. Functions that only
-# compiled code calls get no entries for Python and C, which take time to compile.
+# A check for division by zero would stop vectorisation: numpy's error model has none. Entries for calls from
+# Python and C take time to compile. Inner functions do not need them.
 INNER = {"error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 ENTRY = {"error_model": "numpy", "no_cfunc_wrapper": True, "nogil": True, "cache": True}
 
@@ -204,11 +189,9 @@ LOADING = threading.Lock()
 
 
 class ModuleText:
-    """Source text of the module of a kernel."""
-
     def __init__(self, entry: Specialised) -> None:
-        self.names: dict[int, str] = {}  # global names by the id of what they stand for
-        self.functions: list[Specialised] = []  # each after those that it calls
+        self.names: dict[int, str] = {}  # global names by the id of their objects
+        self.functions: list[Specialised] = []  # each after the functions that it calls
         self.imports: list[str] = []
         self.written: dict[str, str] = {}  # names of functions by their texts
         self.blocks: list[str] = []
@@ -221,7 +204,6 @@ class ModuleText:
         self.text = "\n\n".join([HEAD + imports, *self.blocks]) + "\n"
 
     def add(self, found: Specialised) -> None:
-        """Add a function after those that it calls."""
         if found in self.functions:
             return
         for _, target in sorted(found.references.items()):
@@ -246,7 +228,7 @@ class ModuleText:
         return self.names[id(target.value)]
 
     def write(self, found: Specialised, options: dict[str, Any]) -> None:
-        """Write a function, with a comment on its origin. Equal texts are written once."""
+        """Write a function with a comment that names its module. Equal texts are written once."""
         names = {name: ast.Name(self.name_of(target)) for name, target in found.references.items()}
         tree = Substitution(names).visit(ast.parse(ast.unparse(found.tree)).body[0])
         arguments = ", ".join(f"{option}={value!r}" for option, value in (options | found.options).items())
@@ -258,7 +240,7 @@ class ModuleText:
         self.names[id(found)] = self.written[key]
 
     def place_errors(self, message: str, file: Path) -> str:
-        """Put file and line of the sources into an error message of Numba."""
+        """Replace places in the kernel's module by places in source files, in an error message of Numba."""
         places: dict[int, str] = {}
         made = {node.name: node for node in ast.parse(self.text).body if isinstance(node, ast.FunctionDef)}
         for found in self.functions:
@@ -274,7 +256,6 @@ class ModuleText:
 
 
 def import_line(target: Imported, name: str) -> str:
-    """Import statement of an object, with its digest."""
     if isinstance(target.value, ModuleType):
         version = getattr(target.value, "__version__", "")
         return f"import {target.value.__name__} as {name}  # {version}"
@@ -283,7 +264,7 @@ def import_line(target: Imported, name: str) -> str:
 
 
 def digest_of(target: Imported) -> str:
-    """Digest of an object, from its value or the files that define it."""
+    """Digest of an object: of its value if it is plain data, else of the files that define it."""
     value = target.value
     if isinstance(value, np.ndarray):
         text = f"{value.dtype} {value.shape} {value.tobytes().hex()}"
@@ -299,7 +280,7 @@ def digest_of(target: Imported) -> str:
 
 @lru_cache(maxsize=256)
 def file_digest(module: str) -> str:
-    """Version of a module's package that has one, except ldpflow; else digest of the module's source."""
+    """Version of a module's package. For ldpflow, or without a version, digest of the module's source."""
     package = sys.modules.get(module.partition(".")[0])
     if hasattr(package, "__version__") and package.__name__ != "ldpflow":  # type: ignore[union-attr]
         return str(package.__version__)  # type: ignore[union-attr]
@@ -309,18 +290,17 @@ def file_digest(module: str) -> str:
 
 @lru_cache(maxsize=1024)
 def module_of(entry: Specialised, classes: tuple[Any, ...] = ()) -> tuple[str, ModuleText]:
-    """Module of a kernel with its digest. ``classes`` are those of its arguments."""
+    """Digest and text of the module of a kernel. ``classes`` are named tuples among its arguments."""
     import numba
 
     made = ModuleText(entry)
     lines = [f"{sys.version} {numba.__version__}"]
-    # Numba's cache pickles classes by module and name, and machine code reads their fields by place.
+    # Numba's cache finds classes by module and name, and machine code reads their fields by place.
     lines += [f"{one.__module__} {one.__qualname__} {one._fields}" for one in classes]
     return hashlib.sha256("\n".join([*lines, made.text]).encode()).hexdigest()[:40], made
 
 
 def named_tuples(signature: Any) -> Iterator[type]:
-    """Classes of named tuples in a Numba type, or in the arguments of a signature."""
     if hasattr(signature, "instance_class"):
         yield signature.instance_class
     for argument in getattr(signature, "args", getattr(signature, "types", ())):
@@ -328,16 +308,10 @@ def named_tuples(signature: Any) -> Iterator[type]:
 
 
 def compile_kernel(function: Callable[..., Any], case: Case, signature: Any) -> Callable[..., None]:
-    """Load the kernel whose entry is ``function`` from the cache, or compile it.
+    """Load a kernel from the cache, or compile it.
 
-    One process compiles a kernel while others wait for it. ``signature`` is a string or a Numba type.
-
-    Raises
-    ------
-    LdpflowError
-        If Numba cannot compile it, naming file and line of the source.
-    InputError
-        Naming LDPFLOW_CACHE_DIR, if the cache cannot be used.
+    ``function`` is the entry of the kernel. ``signature`` is a string or a Numba type. While one process
+    compiles a kernel, other processes wait for it. If Numba cannot compile it, an error names file and line.
     """
     entry = specialise(function, case, "called")
     digest, made = module_of(entry, tuple(named_tuples(signature)))
@@ -355,7 +329,7 @@ def compile_kernel(function: Callable[..., Any], case: Case, signature: Any) -> 
 
 
 def load_kernel(made: ModuleText, entry: Specialised, file: Path, signature: Any) -> Callable[..., None]:
-    """Import the module of a kernel, and load or compile its machine code."""
+    """Run the module of a kernel, and load or compile its machine code."""
     import numba
 
     if read_private(file) != made.text.encode():
@@ -363,10 +337,10 @@ def load_kernel(made: ModuleText, entry: Specialised, file: Path, signature: Any
     remove_damaged(file)
     module = ModuleType(f"ldpflow_kernel_{file.stem}")
     module.__file__ = str(file)
-    sys.modules[module.__name__] = module  # machine code that is loaded asks for its module by name
+    sys.modules[module.__name__] = module  # Numba finds the module of loaded machine code by name
     settings: Any = numba.config
     elsewhere = settings.CACHE_DIR
-    settings.CACHE_DIR = ""  # next to the file, in the checked folder
+    settings.CACHE_DIR = ""  # Numba then writes to the checked folder, next to the file
     try:
         exec(compile(made.text, str(file), "exec"), vars(module))
     finally:
@@ -392,7 +366,7 @@ def machine_code_digest(file: Path) -> bytes:
 
 
 def remove_damaged(file: Path) -> None:
-    """Remove machine code that changed after it was written."""
+    """Remove machine code whose digest is not the stored one."""
     if (folder := file.parent / "__pycache__").exists():
         check_private(folder)
     if read_private(file.with_suffix(".sha256")) != machine_code_digest(file):

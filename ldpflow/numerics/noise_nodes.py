@@ -1,7 +1,7 @@
-"""Randomness of algorithms over many epochs: normal vectors of noise trees, orders of records.
+"""Randomness of algorithms over many epochs: noise of the nodes of trees, and random orders of records.
 
-The vector of a tree's node is never stored. It follows from (seed, role, key, replicate), the key of a Philox
-stream, and (tree, level, index), its counter. So a node's noise can be drawn alone, at any time.
+The noise of a node is a normal vector. It is not stored but drawn again when it is needed, from a counter
+stream (ldpflow.numerics.streams) at the position (tree, level, index).
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ BLOCK = 4 * LANES
 
 @njit(error_model="numpy", forceinline=True)
 def normal_pair(bits):  # type: ignore[no-untyped-def]
-    """Two independent N(0, 1) from 64 bits, by Box and Muller (1958).
+    """Two independent N(0, 1) from 64 bits, by Box and Muller (1958). Their absolute values are below 7.6.
 
-    The upper 40 bits give u and the radius sqrt(-2 log u), so |z| < 7.6. The lower 24 give the angle: a place
-    in a quarter circle, a swap of sine and cosine, and a sign. u and the place are midpoints of equal cells.
+    The upper 40 bits give u and the radius sqrt(-2 log u). The lower 24 bits give the angle: 22 for a place
+    in a quarter circle, one that swaps sine and cosine, and one for the sign.
     """
     u = float_of(((bits >> U64(12)) & RADIUS) | ONE_BITS) - (1.0 - 2.0**-41)
     w = float_of(((bits << U64(28)) & ANGLE) | ONE_BITS) - (1.5 - 2.0**-23)
@@ -41,9 +41,9 @@ def normal_pair(bits):  # type: ignore[no-untyped-def]
 
 @jit
 def node_normals(out, keys, tree, level, index, scale):  # type: ignore[no-untyped-def]
-    """N(0, scale^2) in all coordinates and lanes for the node (index 2^level, (index + 1) 2^level].
+    """Draw N(0, scale^2) in all coordinates and lanes for the node (index 2^level, (index + 1) 2^level].
 
-    ``out``, of size 4 ceil(d/4) LANES, is flat over (coordinate, lane); coordinates beyond d are scratch.
+    ``out`` is flat over (coordinate, lane). It has 4 ceil(d/4) coordinates, of which the first d are used.
     """
     place = U64(index)
     c0 = place & LOW
@@ -65,9 +65,10 @@ def node_normals(out, keys, tree, level, index, scale):  # type: ignore[no-untyp
 
 @jit
 def draw_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
-    """A uniform permutation of 0..count-1 per lane (Fisher and Yates), order[position * LANES + lane].
+    """Draw a uniform permutation of 0, ..., count - 1 for each lane (Fisher and Yates).
 
-    It takes whole planes from the lanes' streams. The probabilities are off by at most count / 2^52.
+    ``order`` is flat over (position, lane). Whole planes of uniforms are drawn from ``state``. The
+    probabilities are off by at most count / 2^52.
     """
     planes = np.empty(PLANE)
     used = CHUNK
@@ -87,10 +88,10 @@ def draw_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
 
 @jit
 def draw_subset(order, state, planes, used, count, size):  # type: ignore[no-untyped-def]
-    """Put a uniform subset of ``size`` of 0..count-1 first in each lane of ``order``.
+    """Put a uniform subset of ``size`` of the numbers 0, ..., count - 1 first in each lane of ``order``.
 
-    ``order`` holds any permutation per lane, before and after. ``planes`` is a plane of uniforms whose first
-    ``used`` rows are spent. A new plane is drawn if all CHUNK are. Returns the new ``used``.
+    ``order`` holds a permutation for each lane, flat over (position, lane). The first ``used`` uniforms of
+    each lane in ``planes`` are spent. If all are spent, new ones are drawn. Returns the new ``used``.
     """
     for i in range(size):
         if used == CHUNK:

@@ -1,14 +1,14 @@
-"""Recursion of directly drawn private bits: the report is 1 if U < q(theta_{i-1}).
+"""Recursion that draws reports from their law given the iterate: a report is 1 if U < q(theta_{i-1}).
 
     q(theta) = (1 - p) + (2p - 1) F((theta - location)/scale)
 
-q is expanded to second order around an anchor, a recent theta at distance h. The error of the expansion is at
-most |h|^3/6 times the largest third derivative. If U is farther than that from the expansion, the expansion
-decides the report, otherwise q itself does. So all reports are those of the exact q, and no bit of a path
-depends on the anchors.
+U is uniform on (0, 1). q is expanded to second order around an anchor, a recent theta at distance h. The
+error of the expansion is at most |h|^3/6 times the largest third derivative. If |U - expansion| is larger
+than this bound, U is compared with the expansion, otherwise with q. Both comparisons give the report of q,
+so the bits of a path do not depend on the anchors.
 
-U is compared as a 32-bit integer: in the double 2^52 + 2^32 U the last place is 1. The sampler ``uniform_32``
-(ldpflow.numerics.samplers) draws just these bits, for two steps from one word.
+U is compared as an integer of 32 bits, in the double 2^52 + 2^32 U. The sampler ``uniform_32``
+(ldpflow.numerics.samplers) draws these bits, for two steps from one word.
 """
 
 from __future__ import annotations
@@ -20,14 +20,9 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 
 U64 = np.uint64
 
-SPAN = 8
-"""Steps between two checks of the distance from the anchor."""
-
-FURTHEST = 1024
-"""Maximum steps per anchor."""
-
-WORDS = CHUNK // 2
-"""Words of a chunk, each for two reports. One further word refines all of them."""
+SPAN = 8  # steps between two checks of the distance from the anchor
+FURTHEST = 1024  # largest number of steps of an anchor
+WORDS = CHUNK // 2  # words of a chunk, each for two reports; one further word refines them
 
 UNITS = 2.0**32
 BASE = 2.0**52
@@ -36,23 +31,23 @@ LOW = U64(0xFFFFFFFF)
 UPPER = U64(32)
 
 ROUNDING = 8.0
-"""Bound of the error of a comparison in units of 2^-32, with a reserve.
+"""Bound of the rounding error of a comparison in units of 2^-32.
 
-U, cut to 32 bits, is off by at most 1. The coefficients are of powers of x = theta - centre: for |x| <= NEAR
-scales they are off by 1.6 in all. Evaluating the expansion rounds by at most 1.
+The sum of three errors is below 4: U has 32 bits and is off by at most 1, the coefficients change the
+expansion by at most 1.6, and its evaluation by at most 1.
 """
 
 NEAR = 256.0
-"""Scales from the centre within which the expansion is used."""
+"""The expansion is used if |theta - centre| is below NEAR times the scale."""
 
 HUGE = 1e300
 
 
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
-    """LDP-SGD of LANES replicates, with variates drawn for CHUNK steps at a time.
+    """LDP-SGD of LANES replicates. Variates are drawn for CHUNK steps at a time.
 
-    Without running sums, S(i) is summed up as the reports are drawn. With them, the steps of a chunk are made
-    twice: first for its reports, then for the sums.
+    Without running sums, S(i) is updated in the loop that draws the reports. With running sums, the steps
+    of a chunk are made twice: first to draw the reports, then to update the sums.
     """
     c, gamma, start = settings.c, settings.gamma, settings.theta0
     times, marks, centre = record.times, record.marks, record.centre
@@ -118,13 +113,14 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
 def walk(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, left, first, last, centre, problem, mechanism
 ):
-    """Make the steps first, ..., last - 1 of the chunk; returns how many more steps the anchors serve.
+    """Make the steps first, ..., last - 1 of the chunk. Returns the number of steps left of the anchors.
 
-    Updates ``theta``. Updates ``total`` too if there are no running sums. If there are, it leaves A(g) of the
-    reports in ``answers``.
+    Updates ``theta``. Without running sums it updates ``total``, with running sums it writes the private
+    gradients to ``answers``.
     """
+    # Each function has one call here, so that it is compiled once.
     k = first
-    doubted = first  # one span per stride before it. Each function has one call site: it is compiled once
+    doubted = first  # up to this step a stride has one span, since a longer stride left a doubt
     while k < last:
         if left == 0:
             left = kernel.anchor(theta, eta, anchors, k, centre, problem, mechanism)
@@ -150,10 +146,11 @@ def walk(  # type: ignore[no-untyped-def]
 
 
 def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type: ignore[no-untyped-def]
-    """Expand 2^52 + 2^32 q around theta, in x = theta - centre; returns how many steps it will serve.
+    """Expand 2^52 + 2^32 q around theta, in x = theta - centre. Returns the number of steps of these anchors.
 
-    ``anchors`` gets x (NaN if the expansion must not be used) and the coefficients of 1, x and x^2. It serves
-    as many steps as have at most 0.06 expected reports in doubt, and at least SPAN.
+    ``anchors`` gets x and the coefficients of 1, x and x^2. x is NaN if the expansion must not be used. A
+    report is in doubt if the expansion cannot decide it. The number of steps is the largest power of two with
+    at most 0.06 expected reports in doubt, but at least SPAN and at most FURTHEST.
     """
     unit = problem.inverse_scale
     spread = 2.0 * mechanism.keep - 1.0
@@ -169,7 +166,7 @@ def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type:
         anchors[2 * LANES + lane] = slope - 2.0 * x * bend
         anchors[3 * LANES + lane] = bend
     step = eta[k] * max(abs(mechanism.one), abs(mechanism.zero))
-    # Expected reports in doubt: 2 LANES error(h) a step, with E h^3 at most 2.5 (step^2 steps)^(3/2).
+    # A step has 2 LANES error(h) expected reports in doubt, and E |h|^3 <= 2.5 (step^2 steps)^(3/2).
     doubts = 5.0 * LANES * kernel.THIRD_DERIVATIVE / 6.0 * spread * (unit * step) ** 3
     steps = SPAN
     while steps < FURTHEST and doubts * (2.0 * steps) ** 2 * np.sqrt(2.0 * steps) < 0.06:
@@ -180,9 +177,9 @@ def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type:
 def stride(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, first, last, centre, problem, mechanism
 ):
-    """Make the steps first, ..., last - 1 by the expansion, SPAN at a time; returns whether it decided all.
+    """Make the steps first, ..., last - 1 by the expansion. Returns whether it decides all reports.
 
-    If it did not, theta and total are unchanged.
+    If it does not, theta and total stay as they are.
     """
     unit = problem.inverse_scale
     rest = UNITS * (2.0 * mechanism.keep - 1.0) * kernel.THIRD_DERIVATIVE * unit * unit * unit / 6.0
@@ -190,7 +187,7 @@ def stride(  # type: ignore[no-untyped-def]
     zero = mechanism.zero
     slack = SPAN * eta[first] * max(abs(one), abs(zero))
     middle = centre[0]
-    # Local copies, which stay in registers.
+    # Copies on the stack, which the compiler keeps in registers.
     y = register_array(LANES)
     s = register_array(LANES)
     at = register_array(LANES)
@@ -211,7 +208,7 @@ def stride(  # type: ignore[no-untyped-def]
     for span in range(first // SPAN, last // SPAN):
         for lane in range(LANES):
             h = abs((y[lane] - middle) - at[lane])
-            furthest[lane] = furthest[lane] if h < furthest[lane] else h  # NaN stays NaN
+            furthest[lane] = furthest[lane] if h < furthest[lane] else h  # in this order NaN stays NaN
         for p in range(SPAN // 2):
             pair = span * (SPAN // 2) + p
             down = eta[2 * pair] * one
@@ -264,7 +261,7 @@ def stride(  # type: ignore[no-untyped-def]
 def judge(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, k, centre, problem, mechanism
 ):
-    """Make step k of the chunk in every lane, by q itself if the expansion leaves a doubt."""
+    """Make step k of the chunk in every lane, by q itself if the expansion cannot decide a report."""
     p = mechanism.keep
     unit = problem.inverse_scale
     spread = 2.0 * p - 1.0

@@ -1,7 +1,7 @@
-"""Intrinsics of kernels: arrays on the stack or the heap, and counter-addressed random bits.
+"""Functions that Numba compiles in a special way: arrays on the stack or the heap, and Philox.
 
-Of an array on the stack the compiler knows that nothing else points into it. It keeps loads and stores of
-the lanes in registers where it can, and vectorises over the lanes without a test for overlap.
+The compiler knows that no other array overlaps an array on the stack. So it can keep the values of the lanes
+in registers, and it vectorises loops over the lanes without a test for overlap.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from ldpflow.numerics.elementary import U64
 
 
 def register_array(size: int) -> NDArray[np.float64]:
-    """Array of ``size`` doubles, which compiled code puts on the stack; there ``size`` must be a constant."""
+    """Array of ``size`` doubles. Compiled code puts it on the stack and needs a constant ``size``."""
     return np.empty(size)
 
 
 def scratch_array(size: int) -> NDArray[np.float64]:
-    """``np.empty(size)``, without the functions that Numba compiles for it."""
+    """``np.empty(size)`` on the heap, which takes less time to compile than ``np.empty``."""
     return np.empty(size)
 
 
-# A kernel imports these functions, in place of compiling their Python code.
+# A kernel imports these two functions. Their Python code is not compiled.
 register_array.implemented_for_numba = True  # type: ignore[attr-defined]
 scratch_array.implemented_for_numba = True  # type: ignore[attr-defined]
 
@@ -46,7 +46,7 @@ def type_of_array(context: Any) -> Any:
 @lower_builtin(register_array, types.IntegerLiteral)
 def memory_in_frame(context: Any, builder: Any, signature: Any, args: Any) -> Any:
     count = signature.args[0].literal_value
-    # Allocated once even if the call is in a loop, and zero in case a kernel reads before it writes.
+    # The entry block runs once, also if the call is in a loop. Zeros: a kernel may read before it writes.
     with builder.goto_entry_block():
         memory = builder.alloca(ir.ArrayType(ir.DoubleType(), max(count, 1)))
         builder.store(ir.Constant(memory.type.pointee, None), memory)
@@ -60,7 +60,7 @@ def memory_of_heap(context: Any, builder: Any, signature: Any, args: Any) -> Any
     size = ir.Constant(word, 8 * signature.args[0].literal_value)
     memory = context.nrt.meminfo_alloc_aligned(builder, size, 64)
     data = context.nrt.meminfo_data(builder, memory)
-    return array_over(context, builder, signature, data, memory)  # which owns the new memory
+    return array_over(context, builder, signature, data, memory)
 
 
 def array_over(context: Any, builder: Any, signature: Any, memory: Any, owner: Any) -> Any:
@@ -84,12 +84,13 @@ WEYL_0 = U64(0x9E3779B9)
 WEYL_1 = U64(0xBB67AE85)
 
 
-# Inlined by force: a loop over lanes with a call in it is not vectorised.
+# A loop over lanes is not vectorised if it contains a call. So this function is always inlined.
 @njit(error_model="numpy", forceinline=True)
 def philox(key0, key1, c0, c1, c2, c3):  # type: ignore[no-untyped-def]
-    """Four 32-bit words (in uint64s) of Philox4x32-10 for a 64-bit key and a 128-bit counter.
+    """Random words of Philox4x32-10: four 32-bit words, each in a uint64.
 
-    Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011.
+    The key has 64 bits, the counter 128. Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
+    easy as 1, 2, 3", SC 2011.
     """
     k0 = U64(key0)
     k1 = U64(key1)

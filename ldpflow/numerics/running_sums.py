@@ -1,19 +1,20 @@
-"""Running sums along a path, in addition to S(t), by name for interval methods.
+"""Running sums along a path that interval methods ask for by name.
 
-A recursion compiles only the requested ones. Each has ``count(d)`` numbers per coordinate, kept flat
-over (sum, coordinate, lane), and a kernel function: called after every step with (sums, S(i), i, lane),
-or, for sums over the transcript, after every TILE steps with (sums, tile).
+S(i) is the sum of the first i iterates, which each path has. Further sums are compiled if a method asks for
+them. There are two kinds:
 
-The tile holds x = theta_{i-1} - origin and the private gradient A_i, with the fixed origin of the path
-record. x_j of its t-th step is at [(2 D t + j) LANES + lane], A_j is D planes further. A sum is then read and
-written once per tile, and every loop over the lanes is short and vectorises. A tile that ends early is filled
-up with zeros, which change no sum. Terms are added in the order of the steps, so no bit depends on where
-tiles end.
+* ``after``: sums over S(i) and i. Their function takes one step: (sums, S(i), i, lane).
+* ``transcript``: sums over x = theta_{i-1} - origin and the private gradient A_i. Their function takes TILE
+  steps at once: (sums, tile).
 
-Sums over the transcript start again after every step that is a power of two. A path may start far from
-theta*, and high powers of its first x are larger than all that follow: the difference of two sums from the
-first step on would lose its digits. A sum over the steps i0 + 1, ..., n is put together from the pieces
-between powers of two (:func:`pieces`), whatever other times are recorded.
+A named sum has ``count(d)`` numbers for each coordinate, flat over (number, coordinate, lane). A tile has x_j
+of its t-th step at [(2 D t + j) LANES + lane], and A_j is D LANES places further. A number of a sum is read
+and written once for each tile, and loops over lanes vectorise. A tile that ends early is filled with zeros.
+Terms are added in the order of the steps, so bits do not depend on where tiles end.
+
+Sums over the transcript start again after each step that is a power of two. Otherwise differences of two sums
+could lose their digits: a path may start far from theta*, and then the powers of its first x are larger than
+all later ones. A sum over the steps i0 + 1, ..., n is put together from pieces between powers of two.
 """
 
 from __future__ import annotations
@@ -27,18 +28,15 @@ from ldpflow.numerics.specialise import KernelPart
 from ldpflow.numerics.streams import LANES
 
 PERTURBED = "perturbed_paths"
-"""S of every perturbed path of an algorithm, not a sum along the path itself."""
+"""Name by which a method asks for S of the perturbed paths of an algorithm."""
 
-CUBIC = 11
-"""Sums of the cubic fit."""
-
-TILE = 8
-"""Steps of the transcript per tile, a power of two."""
+CUBIC = 11  # numbers of `transcript_cubic`
+TILE = 8  # steps in a tile, a power of two
 
 
 @dataclass(frozen=True)
 class RunningSums:
-    """Running sums, ``count(d)`` per coordinate, and the kernel function that takes a step or a tile."""
+    """Named running sum: its numbers for each coordinate, and the kernel function that adds to them."""
 
     name: str
     count: Callable[[int], int]
@@ -47,27 +45,28 @@ class RunningSums:
 
 
 def regressors(dimension: int) -> int:
-    """x_1, ..., x_d and their products: the powers of a quadratic polynomial, but for the constant."""
+    """Number of monomials of degree 1 and 2 in x_1, ..., x_d."""
     return dimension + dimension * (dimension + 1) // 2
 
 
 def pieces(first: int, last: int) -> list[int]:
-    """Times of the sums over the transcript for the steps first + 1, ..., last: powers of two, then ``last``.
+    """Times whose sums over the transcript add up to the sum over the steps first + 1, ..., last.
 
-    The sum at ``first`` is to be subtracted if ``first`` is no power of two.
+    These are the powers of two between ``first`` and ``last``, and ``last``. If ``first`` is no power of two,
+    the sum at ``first`` must be subtracted.
     """
     powers = [2**k for k in range(first.bit_length(), last.bit_length())]
     return [*(power for power in powers if first < power < last), last]
 
 
 def quadratic_count(dimension: int) -> int:
-    """Sums of ``transcript_quadratic``, spread over the coordinates."""
+    """Numbers of ``transcript_quadratic`` for each of d coordinates, rounded up."""
     d, f = dimension, regressors(dimension)
     return -(-(f + d + d * f + f * (f + 1) // 2 + d * (d + 1) // 2) // d)
 
 
 def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
-    """Values of a recursion's case that make it keep these sums, one after the other."""
+    """Values of a kernel's case that make its recursion keep the named sums, one after the other."""
     groups: dict[str, list[tuple[int, int, KernelPart]]] = {"transcript": [], "after": []}
     start = 0
     for name in names:
@@ -96,19 +95,16 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
 
 
 def after_step(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
-    """Running sums of one lane that need S(i) and i."""
     for s in range(kernel.AFTER_COUNT):
         kernel.after[s](sums[kernel.AFTER_STARTS[s] : kernel.AFTER_ENDS[s]], total, i, lane)
 
 
 def accumulate(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """Add a full tile to all sums over the transcript."""
     for s in range(kernel.TRANSCRIPT_COUNT):
         kernel.transcript[s](sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]], tile)
 
 
 def clear(kernel, sums):  # type: ignore[no-untyped-def]
-    """Set all sums over the transcript to 0."""
     for s in range(kernel.TRANSCRIPT_COUNT):
         sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
 
@@ -118,7 +114,7 @@ UNROLLED = frozenset({"TILE", "CUBIC", "AFTER_COUNT", "TRANSCRIPT_COUNT"})
 
 
 def accumulate_self_normalization(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
-    """sum_i i S(i) and sum_i S(i)^2 (Liu, Hu, Ding and Kong, 2023)."""
+    """Sums of i S(i) and S(i)^2 (Liu, Hu, Ding and Kong, 2023)."""
     for j in range(kernel.D):
         s = total[j * LANES + lane]
         sums[j * LANES + lane] += i * s
@@ -126,17 +122,13 @@ def accumulate_self_normalization(kernel, sums, total, i, lane):  # type: ignore
 
 
 def accumulate_prefix_total(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
-    """sum_i S(i): overlapping blocks need no restart with it (ldpflow.components.intervals.variance)."""
     for j in range(kernel.D):
         sums[j * LANES + lane] += total[j * LANES + lane]
 
 
 def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """Sums for the least squares of A on 1, x, x^2, x^3, by coordinate.
-
-    sum x^k for k = 1..6, sum A x^k for k = 0..3, sum A^2.
-    """
-    d = kernel.D  # names of their own: loops over them are not written out here
+    """Sums of x^k for k = 1, ..., 6, of A x^k for k = 0, ..., 3, and of A^2, for each coordinate."""
+    d = kernel.D  # loops over range(kernel.D) would be written out
     steps = kernel.TILE
     s = register_array(kernel.CUBIC)
     for j in range(d):
@@ -165,8 +157,8 @@ def accumulate_transcript_cubic(kernel, sums, tile):  # type: ignore[no-untyped-
 
 
 def accumulate_transcript_quartic(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    """Sums for x^4 beyond those of the cubic: sum x^7, sum x^8, sum A x^4."""
-    d = kernel.D  # names of their own: loops over them are not written out here
+    """Sums of x^7, x^8 and A x^4, for each coordinate."""
+    d = kernel.D  # loops over range(kernel.D) would be written out
     steps = kernel.TILE
     for j in range(d):
         for lane in range(LANES):
@@ -189,10 +181,10 @@ def accumulate_transcript_quartic(kernel, sums, tile):  # type: ignore[no-untype
 def accumulate_transcript_linear(kernel, sums, tile):  # type: ignore[no-untyped-def]
     """Sums for the least squares of the vector A on 1, x_1, ..., x_d.
 
-    Sums s of coordinate j: sum x_j at s = 0, sum A_j at 1, and for k = 0..d-1 sum A_j x_k at 2 + k,
-    then, for k <= j only, sum x_j x_k at 2 + d + k and sum A_j A_k at 2 + 2d + k.
+    Number s of coordinate j is the sum of x_j (s = 0), of A_j (s = 1), of A_j x_k (s = 2 + k, k < d), and for
+    k <= j of x_j x_k (s = 2 + d + k) and A_j A_k (s = 2 + 2d + k).
     """
-    d = kernel.D  # a name of its own: loops over it are not written out
+    d = kernel.D  # loops over range(kernel.D) would be written out
     for j in range(d):
         add_plane(kernel, sums, j, tile, j, 2 * d)
         add_plane(kernel, sums, d + j, tile, d + j, 2 * d)
@@ -206,9 +198,10 @@ def accumulate_transcript_linear(kernel, sums, tile):  # type: ignore[no-untyped
 def accumulate_transcript_quadratic(kernel, sums, tile):  # type: ignore[no-untyped-def]
     """Sums for the least squares of the vector A on f = (x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...).
 
-    One after the other: sum f_m; sum A_j; sum A_j f_m, by j; sum f_m f_l, l <= m; sum A_j A_k, k <= j.
+    In this order: f_m for all m, A_j for all j, A_j f_m for each j and all m, f_m f_l for l <= m, and A_j A_k
+    for k <= j.
     """
-    d = kernel.D  # names of their own: loops over them are not written out
+    d = kernel.D  # loops over range(kernel.D) would be written out
     count = kernel.REGRESSORS
     f = register_array(kernel.TILE * kernel.REGRESSORS * LANES)
     for lane in range(LANES):
@@ -246,7 +239,7 @@ def accumulate_transcript_quadratic(kernel, sums, tile):  # type: ignore[no-unty
 
 
 def add_plane(kernel, sums, s, first, p, stride):  # type: ignore[no-untyped-def]
-    """The s-th sum takes the p-th of every ``stride`` planes, step by step."""
+    """Add the terms of TILE steps to number s. The term of step t is in row ``stride`` t + p of ``first``."""
     for lane in range(LANES):
         total = sums[s * LANES + lane]
         for t in range(kernel.TILE):
@@ -255,7 +248,7 @@ def add_plane(kernel, sums, s, first, p, stride):  # type: ignore[no-untyped-def
 
 
 def add_product(kernel, sums, s, first, p, stride, second, q, step):  # type: ignore[no-untyped-def]
-    """The s-th sum takes the products of two planes, step by step."""
+    """Add the products of two rows to number s, see :func:`add_plane`."""
     for lane in range(LANES):
         total = sums[s * LANES + lane]
         for t in range(kernel.TILE):
@@ -264,9 +257,9 @@ def add_product(kernel, sums, s, first, p, stride, second, q, step):  # type: ig
 
 
 def keep_step(kernel, tile, centre, theta, g, kept, lane):  # type: ignore[no-untyped-def]
-    """Put x = theta_{i-1} - origin and A_i into the tile, as its step ``kept``."""
+    """Put x = theta_{i-1} - origin and A_i into the tile as its step ``kept``."""
     if kernel.TILE_SIZE:
-        # The mask changes nothing but what the compiler knows: an index that might be negative would
+        # kept < TILE. The mask shows the compiler that the index is not negative. A negative index would
         # count from the end, and the loop over the lanes would not be vectorised.
         t = kept & (kernel.TILE - 1)
         for j in range(kernel.D):
@@ -276,7 +269,7 @@ def keep_step(kernel, tile, centre, theta, g, kept, lane):  # type: ignore[no-un
 
 
 def end_step(kernel, sums, tile, kept, ends):  # type: ignore[no-untyped-def]
-    """Count the step, and add a tile that is full or ``ends``. Returns the steps in the tile."""
+    """Count a step. Add the tile to the sums if it is full or ``ends``. Returns the steps in the tile."""
     if kernel.TILE_SIZE == 0:
         return 0
     kept += 1
@@ -289,7 +282,7 @@ def end_step(kernel, sums, tile, kept, ends):  # type: ignore[no-untyped-def]
 
 
 def restart(kernel, sums, i, kept):  # type: ignore[no-untyped-def]
-    """Restart sums over the transcript after a power of two. Returns the steps in the tile."""
+    """Set the sums over the transcript to 0 if i is a power of two. Returns the steps in the tile."""
     if kernel.TILE_SIZE and i & (i - 1) == 0:
         clear(kernel, sums)
         return 0

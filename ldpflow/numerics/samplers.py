@@ -1,15 +1,18 @@
-"""Variates in bulk, in lockstep over LANES replicates.
+"""Samplers of standard laws for LANES replicates at once.
 
-A *plane* is a flat array of CHUNK * LANES doubles: CHUNK consecutive draws of LANES replicates, the lane
-running fastest. Every sampler fills one plane and rejects nothing, so a variate has a fixed position in its
-stream. All loops are flat, so that they vectorise.
+A sampler fills one *plane*, an array of CHUNK draws of LANES replicates, flat over (draw, lane). No sampler
+rejects draws, so a variate has a fixed position in its stream. Loops over a plane are flat, so that they
+vectorise.
 
-Generator: xoshiro256++ (Blackman and Vigna, 2021, ACM TOMS 47(4)), one per lane. The state is a flat array
-of 4 * LANES words. A uniform is the midpoint of one of 2^52 equal cells of (0, 1): never 0 or 1, symmetric,
-and off by at most 2^-53 in probability. The generator is not secure: it simulates, and protects no data.
+The generator of each lane is xoshiro256++ (Blackman and Vigna, 2021, ACM TOMS 47(4)). The state of all lanes
+is an array of 4 * LANES words, flat over (word, lane). A uniform is the midpoint of one of 2^52 equal cells
+of (0, 1). It is never 0 or 1, and off by at most 2^-53 in probability. The generator is for simulation: it is
+not cryptographically secure and protects no data.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -20,17 +23,17 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 
 HALF = PLANE // 2
 STATE = 4 * LANES
-GROUP = 4  # draws made per visit to a lane's state: keeps the state in registers
+GROUP = 4  # draws of a lane in a row, with its state in registers
 
 ONE_BITS = U64(0x3FF0000000000000)
 BELOW_ONE = 1.0 - 2.0**-53
-HALF_BITS = U64(0x4330000000000000)  # of 2^52, whose last place is 1
+HALF_BITS = U64(0x4330000000000000)  # of 2^52: an integer of 32 bits in its last places is added exactly
 TWO_52 = 2.0**52
 
 
 @jit
 def fill_bits(state, out):  # type: ignore[no-untyped-def]
-    """Raw 64-bit draws, stored as the bit patterns of doubles; one draw per element."""
+    """Fill ``out`` with draws of 64 bits, stored as doubles with these bits."""
     words = register_array(STATE)
     for i in range(STATE):
         words[i] = float_of(state[i])
@@ -53,9 +56,10 @@ def fill_bits(state, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_words(state, out):  # type: ignore[no-untyped-def]
-    """Raw 64-bit draws: CHUNK/2 words whose halves serve CHUNK steps, and one word that refines them.
+    """Draw CHUNK/2 words of 64 bits for each lane, and one further word.
 
-    The first step takes the upper half of the first word, the second its lower half, and so on.
+    Steps 1 and 2 take the upper and lower half of the first word, steps 3 and 4 those of the second, and so
+    on. The further word has the bits that follow a half if a step needs more than 32 bits.
     """
     a, b, c, d = state[:LANES], state[LANES : 2 * LANES], state[2 * LANES : 3 * LANES], state[3 * LANES :]
     for k in range(CHUNK // 2 // GROUP):
@@ -74,7 +78,7 @@ def fill_words(state, out):  # type: ignore[no-untyped-def]
 
 @jit
 def next_draw(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
-    """A draw of xoshiro256++ and the next state."""
+    """Word and next state of xoshiro256++."""
     t = s0 + s3
     word = ((t << U64(23)) | (t >> U64(41))) + s0
     t = s1 << U64(17)
@@ -88,7 +92,7 @@ def next_draw(s0, s1, s2, s3):  # type: ignore[no-untyped-def]
 
 @jit
 def fraction_of(half, refined):  # type: ignore[no-untyped-def]
-    """(half + V) 2^-32, V the uniform of the word ``refined``: a uniform whose first 32 bits are ``half``."""
+    """Uniform (half + V) 2^-32 with the first 32 bits ``half``. V is the uniform of the word ``refined``."""
     return (half + unit(bits_of(refined))) * 2.0**-32
 
 
@@ -113,10 +117,10 @@ def fill_uniform(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_uniform_32(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Uniform(0, 1) with 32 bits of its own above lower bits that the CHUNK draws of a plane share.
+    """Uniform(0, 1): each draw has its own first 32 bits, and the draws of a plane share the further bits.
 
-    A comparison with a number needs the lower bits in one of 2^32 draws. Draws are dependent only if two of a
-    plane need them, in one of 2^51 planes.
+    A comparison with a number needs the shared bits in one of 2^32 draws. Two draws of a plane need them in
+    one of 2^51 planes.
     """
     words = np.empty(PLANE // 2 + LANES)
     fill_words(state, words)
@@ -141,7 +145,6 @@ def fill_symmetric_uniform(state, parameter, out):  # type: ignore[no-untyped-de
 
 @jit
 def fill_rademacher(state, parameter, out):  # type: ignore[no-untyped-def]
-    """-1 or 1, each with probability 1/2."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = flip_sign(1.0, bits_of(out[i]) >> U64(63))
@@ -149,7 +152,6 @@ def fill_rademacher(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_exponential(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Exponential(1): -log U."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = -log(unit(bits_of(out[i])))
@@ -157,7 +159,7 @@ def fill_exponential(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_laplace(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Laplace(0, 1), density exp(-|x|)/2: an exponential with a sign from an unused bit."""
+    """Draw Laplace(0, 1) as an exponential variate whose sign is an unused bit of U."""
     fill_bits(state, out)
     for i in range(PLANE):
         bits = bits_of(out[i])
@@ -166,7 +168,6 @@ def fill_laplace(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_logistic(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Standard logistic: log U - log(1 - U)."""
     fill_bits(state, out)
     for i in range(PLANE):
         u = unit(bits_of(out[i]))
@@ -175,11 +176,10 @@ def fill_logistic(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_normal(state, parameter, out):  # type: ignore[no-untyped-def]
-    """N(0, 1) by Box and Muller (1958): sqrt(-2 log U) times (cos, sin) of a uniform angle.
+    """Draw N(0, 1) by Box and Muller (1958): sqrt(-2 log U) times cosine and sine of a uniform angle.
 
-    The two normals of a pair lie CHUNK/2 draws apart. The angle is uniform on the quarter of the
-    circle around 0. Two unused bits turn it into one of the four quarters: one swaps sine and cosine,
-    one flips both signs (the sign of the sine is symmetric already).
+    The two normals of a pair lie CHUNK/2 draws apart. The angle is uniform on (-pi/4, pi/4). One unused bit
+    swaps sine and cosine, and another flips both signs. This makes the angle uniform on the circle.
     """
     fill_bits(state, out)
     first = out[:HALF]
@@ -197,10 +197,10 @@ def fill_normal(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_student_t(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Student t with ``parameter`` degrees of freedom, by Bailey's polar method (1994).
+    """Draw Student's t with ``parameter`` degrees of freedom nu by Bailey's polar method (1994).
 
-    sqrt(nu (U^(-2/nu) - 1)) cos(angle) has the t law for every nu > 0; the second coordinate would
-    not be independent of the first and is not used, so a variate costs two draws.
+    sqrt(nu (U^(-2/nu) - 1)) cos(angle) has this law for each nu > 0. The product with sin(angle) is not used,
+    because it depends on the first product. So a variate takes two uniforms.
     """
     scratch = np.empty(PLANE)
     fill_bits(state, scratch)
@@ -224,10 +224,10 @@ INVERSE_SERIES = elementary.polynomial(
 
 @jit
 def fill_truncated_normal(state, parameter, out):  # type: ignore[no-untyped-def]
-    """N(0, 1) truncated to [-1, 1], by inversion.
+    """Draw N(0, 1) truncated to [-1, 1], by inversion.
 
-    x = Phi^-1(1/2 + u (Phi(1) - 1/2)) for u uniform on (-1, 1) is odd and analytic in u; the
-    polynomial for x/u in u^2 has relative error 1.3e-16.
+    x = Phi^-1(1/2 + u (Phi(1) - 1/2)) for u uniform on (-1, 1). The polynomial in u^2 for x/u has a relative
+    error of 1.3e-16.
     """
     fill_bits(state, out)
     for i in range(PLANE):
@@ -238,7 +238,7 @@ def fill_truncated_normal(state, parameter, out):  # type: ignore[no-untyped-def
 
 @jit
 def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
-    """N(-3/2, 1) or N(3/2, 1), each with probability 1/2: a normal moved by an independent bit."""
+    """Draw N(-3/2, 1) or N(3/2, 1), each with probability 1/2."""
     sides = np.empty(PLANE)
     fill_bits(state, sides)
     fill_normal(state, parameter, out)
@@ -248,7 +248,6 @@ def fill_bimodal(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_lognormal(state, parameter, out):  # type: ignore[no-untyped-def]
-    """exp(parameter N), N standard normal."""
     fill_normal(state, parameter, out)
     for i in range(PLANE):
         out[i] = exp(parameter * out[i])
@@ -256,7 +255,6 @@ def fill_lognormal(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_weibull(state, parameter, out):  # type: ignore[no-untyped-def]
-    """(-log U)^(1/parameter)."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = exp(log(-log(unit(bits_of(out[i])))) / parameter)
@@ -264,7 +262,6 @@ def fill_weibull(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_pareto(state, parameter, out):  # type: ignore[no-untyped-def]
-    """U^(-1/parameter) >= 1."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = exp(-log(unit(bits_of(out[i]))) / parameter)
@@ -272,7 +269,7 @@ def fill_pareto(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_position(state, parameter, out):  # type: ignore[no-untyped-def]
-    """0, 1, 2, ...: the number of the draw, counted in the state (which starts at 0); no randomness."""
+    """Fill ``out`` with the numbers 0, 1, 2, ... of the draws of each lane, counted in ``state``."""
     for k in range(CHUNK):
         for lane in range(LANES):
             out[k * LANES + lane] = np.float64(state[lane] + U64(k))
@@ -282,8 +279,8 @@ def fill_position(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
-    """eta_i = c i^(-gamma) for i = first, first + 1, ... (Dette and Graw, eq. 2)."""
-    # Three loops: a single loop with both functions vectorises less well.
+    """Fill ``eta`` with c i^(-gamma) for i = first, first + 1, ... (Dette and Graw, eq. 2)."""
+    # A single loop with log and exp vectorises less well.
     start = np.float64(first)
     for k in range(eta.shape[0]):
         eta[k] = start + np.float64(k)
@@ -293,21 +290,9 @@ def step_sizes(first, c, gamma, eta):  # type: ignore[no-untyped-def]
         eta[k] = c * exp(eta[k])
 
 
-# Standard laws that a problem or a mechanism can ask for, by name.
-SAMPLERS = {
-    "uniform": fill_uniform,
-    "uniform_32": fill_uniform_32,
-    "symmetric_uniform": fill_symmetric_uniform,
-    "rademacher": fill_rademacher,
-    "normal": fill_normal,
-    "laplace": fill_laplace,
-    "exponential": fill_exponential,
-    "logistic": fill_logistic,
-    "student_t": fill_student_t,
-    "position": fill_position,
-    "truncated_normal": fill_truncated_normal,
-    "bimodal": fill_bimodal,
-    "lognormal": fill_lognormal,
-    "weibull": fill_weibull,
-    "pareto": fill_pareto,
+SAMPLERS: dict[str, Any] = {
+    name.removeprefix("fill_"): function
+    for name, function in dict(globals()).items()
+    if name.startswith("fill_") and name not in ("fill_bits", "fill_words")
 }
+"""Samplers by the name of a variate (ldpflow.components.problems.laws.Variate)."""

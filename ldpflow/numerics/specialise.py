@@ -1,17 +1,19 @@
-"""Specialisation of kernel functions for a case.
+"""Specialisation of kernel functions for a case: problem, mechanism, algorithm and dimension.
 
-A kernel function is plain Python for one lane. It reads the case from its first argument,
-``kernel``: constants (``kernel.D``), other parts of the kernel (``kernel.gradient(g, ...)``), and tuples of
-those (``kernel.samplers[v]``). It may call functions of its module, which are specialised with it, and use
-its constants. Rewriting its syntax tree for a case takes the argument away: ``kernel.NAME`` becomes a
-constant or the name of a part, ``problem.NAME`` a place in the flat array of parameters, a loop over
-``range(kernel.D)`` its iterations, and an ``if`` that constants decide one of its branches. Line numbers
-stay those of the source.
+A kernel function is plain Python. Its first argument ``kernel`` stands for the case. ``kernel.D`` is a
+constant, ``kernel.gradient(g, ...)`` calls a function of another component, and ``kernel.samplers[v]`` is an
+entry of a tuple. A kernel function may use functions and constants of its module. These functions are
+specialised with it.
 
-Loops over coordinates are written out so that the loop over the lanes stays the innermost one. Inside it
-even a loop of one iteration keeps the compiler from vectorising all lanes, and from about eight
-coordinates on it vectorises none: a step then takes two and a half to three times as long. Operations and
-their order stay, and so do the bits of results.
+The syntax tree of a function is rewritten for a case, without the argument ``kernel``. ``kernel.NAME``
+becomes a constant or a name. ``problem.NAME`` becomes a place in the flat array of parameters. A loop over
+``range(kernel.D)`` is written out. An ``if`` with a constant condition becomes one of its branches. Nodes
+keep the line numbers of the source.
+
+With loops over coordinates written out, the loop over the lanes is the innermost one. If it contained a
+loop over coordinates, the compiler would vectorise it in part or, from about eight coordinates on, not at
+all. A step would then take two and a half to three times as long. Rewriting keeps the order of operations, so
+results have the same bits.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from ldpflow.errors import LdpflowError
 from ldpflow.numerics import Deferred, scratch_array
 
 FOLDED = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod)
-"""Operations on constant integers that are done here. Floats are the compiler's to add."""
+"""Operations on constant integers whose value is written in place of the operation."""
 
 
 Layout = tuple[tuple[str, int, int | None], ...]
@@ -42,7 +44,7 @@ Layout = tuple[tuple[str, int, int | None], ...]
 
 
 def source_tree(function: FunctionType) -> ast.FunctionDef:
-    """A copy of the function's syntax tree, with the line numbers of its file, which must not change."""
+    """Copy of a function's syntax tree. The file must be the one from which the function was imported."""
     code = function.__code__
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
@@ -58,12 +60,12 @@ def source_tree(function: FunctionType) -> ast.FunctionDef:
             f"{code.co_filename} changed after it was imported: kernel function {function.__name__} "
             "differs from its source; start again"
         )
-    copied: ast.FunctionDef = pickle.loads(pickle.dumps(trees[place]))  # in 0.37 of deepcopy's time
+    copied: ast.FunctionDef = pickle.loads(pickle.dumps(trees[place]))  # faster than copy.deepcopy
     return copied
 
 
 def instructions(code: CodeType) -> tuple[object, ...]:
-    """Bytecode with its names and constants, without flags and places."""
+    """Parts of a function's code that do not depend on where the file is."""
     return code.co_code, code.co_names, code.co_consts
 
 
@@ -88,22 +90,11 @@ def parse_functions(
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites the body of one function.
+    """Rewrites the body of one function for a case.
 
-    Parameters
-    ----------
-    what : str
-        Name and place of the function, for messages.
-    visible : mapping
-        Globals (and closure) of the function.
-    case : Case
-    local : set of str
-        Names that the function assigns or takes as arguments.
-
-    Attributes
-    ----------
-    parts : dict
-        Parts by their names in the rewritten function.
+    ``what`` is the function in messages, ``visible`` has its globals and closure variables, and ``local`` the
+    names that it assigns or takes as arguments. ``parts`` gets the objects of the case, by their names in the
+    rewritten function.
     """
 
     def __init__(self, what: str, visible: Mapping[str, Any], case: Case, local: set[str]) -> None:
@@ -118,7 +109,7 @@ class Rewriter(ast.NodeTransformer):
         self.parts: dict[str, Any] = {}
 
     def rewrite_block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Rewrite a block up to the first statement that leaves it. Never empty."""
+        """Rewrite a block up to its first return, break or continue. An empty block becomes ``pass``."""
         result: list[ast.stmt] = []
         for statement in body:
             made = self.visit(statement)
@@ -270,7 +261,7 @@ class Rewriter(ast.NodeTransformer):
         return self.values[name]
 
     def is_parameter(self, node: ast.expr) -> TypeGuard[ast.Attribute]:
-        """Whether the expression is ``problem.NAME`` or of another argument with a layout."""
+        """Whether the expression is ``problem.NAME``, or an attribute of another argument with a layout."""
         return (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
@@ -278,7 +269,7 @@ class Rewriter(ast.NodeTransformer):
         )
 
     def place_of(self, parameter: ast.Attribute) -> tuple[int, int | None]:
-        """First place and length of a parameter. A number has length None."""
+        """First place and length of a parameter. The length of a number is None."""
         owner: str = parameter.value.id  # type: ignore[attr-defined]
         layout = self.layouts[owner]
         if parameter.attr not in layout:
@@ -291,8 +282,6 @@ class Rewriter(ast.NodeTransformer):
 
 
 class Substitution(ast.NodeTransformer):
-    """Replaces names by expressions."""
-
     def __init__(self, expressions: Mapping[str, ast.expr]) -> None:
         self.expressions = expressions
 
@@ -303,7 +292,7 @@ class Substitution(ast.NodeTransformer):
 
 
 def evaluated(node: ast.expr) -> ast.expr:
-    """Value of an expression of constants. Any other expression stays as it is."""
+    """Evaluate an expression if all its parts are constants."""
     if any(
         isinstance(part, ast.expr) and not isinstance(part, ast.Constant)
         for part in ast.iter_child_nodes(node)
@@ -318,7 +307,6 @@ def is_integer(node: ast.expr) -> TypeGuard[ast.Constant]:
 
 
 def is_kernel(node: ast.expr) -> TypeGuard[ast.Attribute]:
-    """Whether the expression is ``kernel.NAME``."""
     return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "kernel"
 
 
@@ -334,19 +322,13 @@ INLINING: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """Case of a kernel: constants, parts and parameters.
+    """Case of a kernel: constants, functions and parameters.
 
-    Parameters
-    ----------
-    values : tuple of (str, value)
-        Value of ``kernel.NAME``: a number, a function, a KernelPart, or a tuple of those.
-    layouts : tuple of (str, Layout)
-        Parameters by the name of the argument that holds them: problem, mechanism, settings.
-    unrolled : frozenset of str
-        Names of the constants whose loops ``for j in range(kernel.NAME)`` are written out.
-    inlining : {"called", "inlined", "written"}
-        How functions become part of their callers: as LLVM decides, by LLVM always, or by Numba before
-        types are inferred. A Part may have its own.
+    ``values`` has the value of ``kernel.NAME``: a number, a function, a KernelPart, or a tuple of such
+    values. ``layouts`` has the parameters of the arguments problem, mechanism and settings. ``unrolled``
+    has the names of the constants whose loops ``for j in range(kernel.NAME)`` are written out. ``inlining``
+    says how functions become part of their callers: as LLVM decides (``called``), all by LLVM
+    (``inlined``), or all by Numba before it infers types (``written``).
     """
 
     values: tuple[tuple[str, Any], ...] = ()
@@ -363,7 +345,7 @@ class Case:
 
 @dataclass(frozen=True)
 class KernelPart:
-    """Function of a kernel with its own case or kind of inlining."""
+    """Function of a kernel. Defaults are the case of the caller, and the inlining of the case."""
 
     function: Function
     case: Case | None = None
@@ -372,10 +354,7 @@ class KernelPart:
 
 @dataclass(frozen=True, eq=False)
 class Specialised:
-    """Function rewritten for a case, not compiled yet.
-
-    ``references`` are the objects of its global names, ``options`` those of ``numba.njit``.
-    """
+    """Function rewritten for a case, with the objects of its global names and its options of numba.njit."""
 
     function: FunctionType
     tree: ast.FunctionDef
@@ -398,16 +377,8 @@ def specialise(
 ) -> Specialised:
     """Rewrite a kernel function for a case, with all functions that it calls.
 
-    Default ``inlining``: that of the case. ``options`` are further ones of ``numba.njit``.
-
-    Raises
-    ------
-    NameError
-        If the case lacks a value, or a name is unknown.
-    TypeError
-        If it uses an object that cannot be imported.
-    LdpflowError
-        If its source cannot be read, or changed after it was imported.
+    Without ``inlining`` the function has the inlining of the case. ``options`` are further options of
+    numba.njit. A value that the case lacks and an unknown name are a NameError.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__
@@ -425,7 +396,7 @@ def specialise(
     visible: dict[str, Any] = function.__globals__ | dict(inspect.getclosurevars(function).nonlocals)
     rewriter = Rewriter(what, visible, case, local)
     tree.body = rewriter.rewrite_block(tree.body)
-    ast.fix_missing_locations(tree)  # of blocks that are empty now
+    ast.fix_missing_locations(tree)  # a new `pass` has no line number yet
     inlining = inlining or case.inlining
     references: dict[str, Any] = {}
     targets = visible | rewriter.parts
@@ -438,7 +409,6 @@ def specialise(
 
 
 def global_names(tree: ast.FunctionDef, local: set[str]) -> list[str]:
-    """Global names that a function reads, sorted."""
     found = {
         node.id
         for statement in tree.body
@@ -449,7 +419,7 @@ def global_names(tree: ast.FunctionDef, local: set[str]) -> list[str]:
 
 
 def resolve(function: FunctionType, name: str, target: Any, case: Case, inlining: str) -> Any:
-    """Specialise a called function with its own or the caller's case. Import any other object."""
+    """Specialise a function that a kernel function calls, or import another object."""
     module = function.__module__
     if isinstance(target, Deferred):
         module, name = target.module, target.name
@@ -460,10 +430,10 @@ def resolve(function: FunctionType, name: str, target: Any, case: Case, inlining
     if isinstance(plain, FunctionType) and not hasattr(plain, "implemented_for_numba"):
         options = getattr(target, "targetoptions", {})  # of a function that numba.njit decorates
         own = tuple((option, value) for option, value in options.items() if option not in STANDARD)
-        # An inlined function inlines the functions that it calls.
+        # The functions that an inlined function calls are inlined too.
         return specialise(plain, case, "inlined" if inlining == "inlined" else None, own)
     return Imported(module, name, target)
 
 
 STANDARD = {"nopython", "boundscheck", "error_model", "no_cfunc_wrapper", "no_cpython_wrapper", "nogil"}
-"""Options that a kernel sets for all its functions."""
+"""Options of numba.njit that a kernel sets for all its functions, whatever their decorators say."""

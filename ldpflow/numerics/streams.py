@@ -1,15 +1,11 @@
 """Addresses of random numbers: study seed, role, key, replicate, position.
 
-Two kinds of stream:
+The role is ``data``, ``mechanism``, ``multipliers`` or another use of randomness. The key names settings,
+such as those of a problem or a path. SHA-256 makes a digest of the first four parts.
 
-* sequential: xoshiro256++ seeded with the SHA-256 digest of the first four parts of the address;
-  the position is the place in the stream. Data, mechanism noise and bootstrap multipliers.
-* counter-addressed: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, 2011) keyed with the same digest,
-  whose position is any 128-bit counter, for example (tree, level, index) of a node. Nothing before
-  it has to be drawn.
-
-So a replicate's numbers depend neither on the number of replicates, nor on which batch, worker or
-machine computes it, nor on what else the study contains.
+* A sequential stream is xoshiro256++ that starts at the digest. The position is the place in the stream.
+* A counter stream is Philox4x32-10 with a key from the digest. The position is a 128-bit counter, for
+  example (tree, level, index) of a node. Any position can be drawn first.
 """
 
 from __future__ import annotations
@@ -20,23 +16,23 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-LANES = 32  # replicates in lockstep: four vector registers of eight doubles, or eight of four
+LANES = 32  # replicates that a kernel runs side by side; changes speed, not bits
 CHUNK = 128
-"""Draws per plane and lane: a plane has 32 KiB. Part of the address of a random number (a normal's partner
-lies half a chunk away), so STREAM_VERSION must be raised with it. LANES is a matter of speed alone."""
+"""Draws of one lane in a plane, which has CHUNK * LANES doubles (32 KiB). The two normals of a pair lie
+CHUNK/2 draws apart, so another CHUNK moves random numbers and needs another STREAM_VERSION."""
 
 PLANE = CHUNK * LANES
 
 STRIDE = PLANE + LANES
-"""From plane to plane in a kernel. At a distance of 32 KiB the same draw of all planes would fall into
-the same sets of the first-level cache, which from ten planes on costs a kernel half its speed."""
+"""Distance between the starts of two planes in a kernel's array. At a distance of PLANE the i-th draws of all
+planes fall into one set of the first-level cache, and with ten planes a kernel loses half its speed."""
 
 STREAM_VERSION = 1
-"""Incremented if an address gives other bits. Stored in every part."""
+"""Raised if an address gives other bits. Every part stores it."""
 
 
 def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -> list[bytes]:
-    """SHA-256 of ldpflow/VERSION/SEED/ROLE/KEY/REPLICATE: 256 bits, the size of one generator's state."""
+    """SHA-256 of ldpflow/VERSION/SEED/ROLE/KEY/REPLICATE, for each replicate."""
     common = hashlib.sha256(f"ldpflow/{STREAM_VERSION}/{seed}/{role}/{key}/".encode())
     found = []
     for replicate in replicates:
@@ -47,9 +43,9 @@ def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -
 
 
 def lane_states(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
-    """Initial generator states of up to LANES replicates, shape (4 * LANES,), word-major.
+    """Initial states of the sequential streams of up to LANES replicates, flat over (word, lane).
 
-    Lanes without a replicate repeat the first one's.
+    Further lanes repeat the state of the first replicate.
     """
     digests = address_digests(seed, role, key, replicates)
     digests += digests[:1] * (LANES - len(digests))
@@ -58,13 +54,13 @@ def lane_states(seed: int, role: str, key: str, replicates: Iterable[int]) -> ND
 
 
 def counter_keys(seed: int, role: str, key: str, replicate: int) -> tuple[int, int]:
-    """The two 32-bit key words of a replicate's counter-addressed stream."""
+    """Two 32-bit words, the key of a replicate's counter stream."""
     (digest,) = address_digests(seed, role, key, [replicate])
     words = np.frombuffer(digest, dtype="<u4")
     return int(words[0]), int(words[1])
 
 
 def lane_keys(seed: int, role: str, key: str, replicates: Iterable[int]) -> NDArray[np.uint64]:
-    """Key words of up to LANES counter-addressed streams, shape (2 * LANES,), first words first."""
+    """Keys of up to LANES counter streams, flat over (word, lane), shape (2 * LANES,)."""
     first = lane_states(seed, role, key, replicates)[:LANES]
     return np.concatenate([first & np.uint64(0xFFFFFFFF), first >> np.uint64(32)])

@@ -1,19 +1,19 @@
 """Privacy of sums released through a binary tree, over many epochs of one data set.
 
-Tran and Cutkosky (2022), "Momentum Aggregation for Private Non-convex ERM". Steps are t = 1..T, one
-record (or one batch) a step, M of them in an epoch. The node (level b, index a) covers the steps
-[a 2^b + 1, (a + 1) 2^b]; its value discounts every step to the node's end z: a record used at steps
-t_1, t_2, ... of the node has the weight w = sum_j (1 - alpha)^(z - t_j), and replacing the record
-moves the node by at most (unit sensitivity) w.
+Source: Tran and Cutkosky (2022), "Momentum Aggregation for Private Non-convex ERM". Steps are t = 1, ..., T.
+A step uses one record or one batch, and an epoch has M steps. The node with level b and index a covers the
+steps a 2^b + 1, ..., (a + 1) 2^b. Its value is the sum of the gradients of these steps, with the weight
+(1 - alpha)^(z - t) at step t, where z is the last step of the node. If a node uses a record at the steps
+t_1, t_2, ..., the record has the weight w = sum_j (1 - alpha)^(z - t_j). Replacing it changes the node by at
+most (unit sensitivity) w.
 
-With the noise of a node given as (unit sensitivity) sigma sqrt(v), the transcript is
-(r, c r / (2 sigma^2))-RDP for every order r, with the cost c = max over records of sum over released nodes of
-w^2 / v. The cost is exact for a fixed order, and an upper bound over all orders if epochs are reshuffled. The
-paper bounds all weights of a node at once, with constants that are off in several places.
+The noise of a node has the standard deviation (unit sensitivity) sigma sqrt(v). Then all released nodes
+together are (r, c r / (2 sigma^2))-RDP for every order r. The cost c is the maximum over records of the sum
+of w^2 / v over released nodes. :func:`tree_cost` computes c or an upper bound. The paper bounds all weights
+of a node at once, with constants that are wrong in several places.
 
-The noise of a prefix [1, t] has the variance Q_t = sum over nodes [y, z] of its cover of
-(1 - alpha)^(2 (t - z)), in units of a node's. Q_t is computed without a library's pow, since step schedules
-depend on it.
+The noise of a prefix sum over the steps 1, ..., t has the variance Q_t in units of a node's variance. Q_t is
+the sum of (1 - alpha)^(2 (t - z)) over the last steps z of the nodes that make up the prefix.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from numpy.typing import NDArray
 
 EXACT_STEPS = 2**23
 EXACT_EPOCH = 2**15
-"""Runs or epochs up to this length in a fixed order are accounted node by node. If both are longer, an upper
-bound is used. The time is about M min(M, T/M) log T.
+"""In a fixed order the cost is computed node by node if T or M is at most this long. Else it is bounded. The
+time of the computation is about M min(M, T/M) log T.
 """
 
 
 def compose(first: int, last: int) -> list[tuple[int, int]]:
-    """Ordered disjoint nodes (start, end) that cover [first, last] (the paper's Algorithm 3)."""
+    """Nodes (first step, last step) that together cover the steps first, ..., last (Algorithm 3)."""
     cover = []
     while first <= last:
         level = 0
@@ -45,9 +45,9 @@ def compose(first: int, last: int) -> list[tuple[int, int]]:
 
 
 def touched_nodes(steps: int, epoch: int) -> int:
-    """V = sum over levels b of min(ceil(T/M), floor(T/2^b)): no record enters more nodes.
+    """V = sum over levels b of min(ceil(T/M), floor(T/2^b)), the largest number of nodes that use a record.
 
-    The paper takes T/M, which is too small if M does not divide T.
+    The paper has T/M in place of ceil(T/M), which is too small if M does not divide T.
     """
     visits = -(-steps // epoch)
     return sum(min(visits, steps >> level) for level in range(steps.bit_length()))
@@ -55,11 +55,11 @@ def touched_nodes(steps: int, epoch: int) -> int:
 
 @dataclass(frozen=True)
 class NoiseTree:
-    """Released nodes of a tree. Their noise has standard deviation (unit sensitivity) sigma sqrt(v).
+    """Released nodes of a tree, and their variance factors v.
 
-    v is ``variance``, or ``early_variance`` for nodes that end at step ``early`` or before. Released: the
-    lowest ``levels`` levels, nodes that start after step ``after``, and with ``left`` only even indices,
-    which suffice for prefix sums.
+    v is ``variance``, but ``early_variance`` for nodes that end at step ``early`` or before. Nodes are
+    released if their level is below ``levels`` (None: all levels), they start after step ``after``, and, with
+    ``left``, their index is even. Nodes with even indices suffice for prefix sums.
     """
 
     variance: float
@@ -77,7 +77,6 @@ class NoiseTree:
         return range(first + first % stride, steps >> level, stride)
 
     def groups(self, level: int, steps: int) -> list[tuple[float, range]]:
-        """Variance factor v and indices of the released nodes of a level."""
         index = self.indices(level, steps)
         if self.early_variance is None:
             return [(self.variance, index)]
@@ -86,10 +85,11 @@ class NoiseTree:
 
 
 def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
-    """Cost c of trees that are released together, adaptively or not, for T ``steps`` in epochs of M.
+    """Cost c of trees that are released together. T is ``steps``, and M is ``epoch``.
 
-    M is ``epoch``. ``alpha``, in [1/M, 1], is the weight of the new gradient. Unless ``fixed`` (one order in
-    all epochs), the result is an upper bound for every sequence of orders.
+    ``alpha``, in [1/M, 1], is the weight of the new gradient. With ``fixed`` all epochs have one order of the
+    records. Then the cost is exact if T or M is short, and else an upper bound. Without ``fixed`` the result
+    bounds the cost for all sequences of orders.
     """
     if fixed and (steps <= EXACT_STEPS or epoch <= EXACT_EPOCH):
         cost = np.zeros(min(epoch, steps))
@@ -100,17 +100,16 @@ def tree_cost(trees: Iterable[NoiseTree], steps: int, epoch: int, alpha: float, 
 
 
 def powers(base: float, count: int) -> NDArray[np.float64]:
-    """base^0, ..., base^(count - 1) by multiplication in order."""
     values: NDArray[np.float64] = np.r_[1.0, np.full(count - 1, base)]
     return values.cumprod()
 
 
 def add_fixed_cost(cost: NDArray[np.float64], tree: NoiseTree, steps: int, epoch: int, alpha: float) -> None:
-    """Add sum of w^2 / v over a tree's nodes for each of the positions in an epoch."""
+    """Add to ``cost``, for each position in an epoch, the sum of w^2 / v over a tree's nodes."""
     decay = powers(1.0 - alpha, epoch + 1)
     for level in range(steps.bit_length()):
         size = 1 << level
-        back = np.arange(min(size, epoch))  # from a node's end to the last visit of a position
+        back = np.arange(min(size, epoch))  # steps from the last use of a record to the end of its node
         weight = decay[back]
         if size > epoch:
             geometric = np.cumsum(powers(float(decay[epoch]), size // epoch + 2))
@@ -124,36 +123,37 @@ def add_fixed_cost(cost: NDArray[np.float64], tree: NoiseTree, steps: int, epoch
                     cost += ends[at : at + len(cost)] * (square[i] / variance)
             else:
                 for z in ((i + 1) << level for i in index):
-                    # Positions are distinct, so no index repeats.
+                    # Positions differ, so no index occurs twice.
                     cost[(z - back - 1) % epoch] += square / variance
 
 
 def ends_by_position(index: range, level: int, epoch: int) -> NDArray[np.int64]:
-    """Number of nodes that end at each step modulo the epoch."""
+    """Numbers of nodes by the remainder of their last step modulo the epoch."""
     count = len(index)
     stride = index.step << level
     period = epoch // math.gcd(epoch, stride)
     k = np.arange(min(count, period))
     result = np.zeros(epoch, dtype=np.int64)
-    # Reduce stride first: products stay below 2^63.
+    # With the remainder of stride, products stay below 2^63.
     place = (((index.start + 1) << level) % epoch + k * (stride % epoch)) % epoch
     result[place] = count // period + (k < count % period)
     return result
 
 
 def cost_bound(tree: NoiseTree, steps: int, epoch: int, alpha: float, *, fixed: bool) -> float:
-    """Upper bound of the sum of w^2 / v over a tree's nodes, for every record and order.
+    """Upper bound of the sum of w^2 / v over a tree's nodes, for all records and orders.
 
-    The weights of a record in a level add up to at most its visits, and no weight exceeds ``most``, so the
-    sum of squares of k nodes is at most min(visits most, k most^2). In a fixed order visits lie M apart, and
-    most = 1 + B + B^2 + ..., B = (1 - alpha)^M. Reshuffled, two visits may be adjacent, at the end of one
-    epoch and the start of the next, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
+    The weights of a record in the k nodes of a level add up to at most its visits, the number of times that
+    it is used. No weight is above ``most``. So the sum of the squares is at most visits most and at most k
+    most^2. In a fixed order visits are M steps apart, and most = 1 + B + B^2 + ... with B = (1 - alpha)^M.
+    If epochs are reshuffled, the end of an epoch and the start of the next can use one record in adjacent
+    steps, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
     """
     decay = float(powers(1.0 - alpha, epoch + 1)[epoch])
     total = 0.0
     for level in range(steps.bit_length()):
         size = 1 << level
-        apart = -(-size // epoch)  # visits of a node, M apart
+        apart = -(-size // epoch)  # most visits of a record to a node if they are M steps apart
         most = geometric_sum(decay, apart)
         if not fixed and size > 1:
             most = max(most, 1.0 + (1.0 - alpha) * geometric_sum(decay, apart))
@@ -172,18 +172,18 @@ def geometric_sum(ratio: float, count: int) -> float:
             return total
         total += power
         power *= ratio
-    # Upper bound of the remaining terms.
+    # The other terms are bounded by the infinite series.
     return total + (power / (1.0 - ratio) if count > 10_000 else 0.0)
 
 
 def chi_mean(dimension: int) -> float:
-    """E||Z|| of a standard normal vector: sqrt(2) Gamma((d+1)/2) / Gamma(d/2)."""
+    """E ||Z|| = sqrt(2) Gamma((d+1)/2) / Gamma(d/2) for a standard normal vector Z."""
     half = dimension / 2.0
     return math.sqrt(2.0) * math.exp(math.lgamma(half + 0.5) - math.lgamma(half))
 
 
 def prefix_discount(t: int, alpha: float) -> float:
-    """Q_t: over the set bits i of t, the sum of (1 - alpha)^(2 (t mod 2^i))."""
+    """Q_t, the sum of (1 - alpha)^(2 (t mod 2^i)) over the bits i of t that are 1."""
     total = 0.0
     for level in range(t.bit_length()):
         if t >> level & 1:
@@ -192,7 +192,7 @@ def prefix_discount(t: int, alpha: float) -> float:
 
 
 def power(base: float, exponent: int) -> float:
-    """base^exponent by repeated squaring."""
+    """base^exponent by repeated squaring. A library's pow may give other bits on another machine."""
     result = 1.0
     while exponent:
         if exponent & 1:
@@ -203,9 +203,9 @@ def power(base: float, exponent: int) -> float:
 
 
 def mean_prefix_discount(levels: int, alpha: float) -> float:
-    """The mean of Q_t over t = 0, ..., 2^levels - 1, in closed form."""
+    """Mean of Q_t over t = 0, ..., 2^levels - 1."""
     square = (1.0 - alpha) * (1.0 - alpha)
-    total, last = 0.0, square  # last = (1 - alpha)^(2 2^level)
+    total, last = 0.0, square  # last is (1 - alpha)^(2 2^level)
     for level in range(levels):
         mean = 1.0 if alpha >= 1.0 and level == 0 else (1.0 - last) / (1.0 - square) / (1 << level)
         total += 0.5 * mean
@@ -216,20 +216,20 @@ def mean_prefix_discount(levels: int, alpha: float) -> float:
 def window_variance(
     first: int, last: int, alpha: float, variance: Callable[[int, int], float] = lambda y, z: 1.0
 ) -> float:
-    """sum over the cover of [first, last] of (1 - alpha)^(2 (last - z)) variance(y, z)."""
+    """Sum of (1 - alpha)^(2 (last - z)) variance(y, z) over the nodes (y, z) that cover first, ..., last."""
     square = (1.0 - alpha) * (1.0 - alpha)
     return math.fsum(power(square, last - z) * variance(y, z) for y, z in compose(first, last))
 
 
 def mean_window_discount(length: int, alpha: float, samples: int = 61) -> float:
-    """Mean variance of a window over evenly spaced positions, in units of a node's."""
+    """Mean of :func:`window_variance` over windows of ``length`` steps with evenly spaced starts."""
     period = 1 << length.bit_length()
     starts = [period + 1 + i * period // samples for i in range(samples)]
     return math.fsum(window_variance(a, a + length - 1, alpha) for a in starts) / samples
 
 
 def squared_weights(decay: float, cross: float) -> float:
-    """sum over i >= 1 of S_i^2, S_i = sum_{j < i} (1 - cross)^j decay^(i - 1 - j), decay = (1-alpha)^M."""
+    """Sum of S_i^2 over i >= 1, where S_i = sum_{j < i} (1 - cross)^j decay^(i - 1 - j)."""
     a, b = 1.0 - cross, decay
     if a == b:
         return (1.0 + a * a) / (1.0 - a * a) ** 3
@@ -240,11 +240,12 @@ def squared_weights(decay: float, cross: float) -> float:
 def reduced_variance(
     t: int, batches: int, alpha: float, cross: float, early: float, late: float, small: float
 ) -> tuple[float, float, float, float, float]:
-    """Variance per coordinate of the sensitivity-reduced momentum's noise at step t, in independent parts.
+    """Five parts of the variance of the noise of one coordinate of the momentum of ``dp_nsgd_reduced``.
 
-    Parts: prefix of tree G, its window that enters in full, its other windows (weight ``cross``), windows of
-    tree Delta, and prefix of tree r (see dp_nsgd_reduced). A node of tree G has variance ``early`` if it ends
-    at step 2 M or before, else ``late``. A node of Delta or r has ``small``.
+    The momentum is that of step t. The parts are: the prefix of tree G, the window of G with weight 1, the
+    windows of G with weight ``cross``, the windows of tree Delta, and the prefix of tree r. A node of G has
+    the variance ``early`` if it ends at step 2 M or before, else ``late``. M is ``batches``. A node of Delta
+    or r has the variance ``small``.
     """
 
     def of_g(y: int, z: int) -> float:
@@ -264,7 +265,7 @@ def reduced_variance(
             second = weight * weight * window_variance(r + 1, r + batches, alpha, of_g)
             break
         peak = max(peak, weight)
-        if weight < 1e-9 * peak:  # later weights are smaller: they do not change the rounded sum
+        if weight < 1e-9 * peak:  # later weights are smaller and do not change the rounded sum
             break
         a, b = t - i * batches + 1, t - (i - 1) * batches
         unit = weight * weight

@@ -32,7 +32,6 @@ print(*loads())
 
 
 def test_the_version_says_where_kernels_are(tmp_path, monkeypatch):
-    """And makes nothing there."""
     monkeypatch.setenv("LDPFLOW_CACHE_DIR", str(tmp_path / "mine"))
     shown = CliRunner().invoke(app, ["--version"])
     assert shown.exit_code == 0 and not (tmp_path / "mine").exists()

@@ -24,7 +24,6 @@ TABLE = np.array([1.0, 2.0])
 
 
 def module_of(function, **values):
-    """Digest and text of the module."""
     digest, made = module.module_of(specialise(function, Case(tuple(values.items())), "called"))
     return digest, made.text
 
@@ -126,7 +125,6 @@ def test_an_error_names_file_and_line_of_the_source(folder):
 
 
 def load_again():
-    """Hits and misses of a kernel that this process forgets."""
     module.KERNELS.clear()
     module.compile_kernel(sums, Case(), FLOATS)
     return loads()
@@ -263,7 +261,6 @@ def shifted(x, half):
 
 
 def test_the_digest_follows_functions_constants_parts_and_tables_of_other_modules(tmp_path, monkeypatch):
-    """As of a plug-in that is edited between two processes."""
     monkeypatch.syspath_prepend(tmp_path)
 
     def digest(own=MEAN, tools=TOOLS, size=2):

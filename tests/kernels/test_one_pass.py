@@ -17,7 +17,6 @@ SEED = 11
 
 
 def records(path, replicate, count):
-    """The users' data, in the problem's units."""
     z = draws.data(path, SEED, replicate, count)
     problem = path.problem
     if isinstance(problem, (lf.Quantile, lf.Quantiles)):
@@ -70,7 +69,6 @@ def noise_scale(path, count):
 
 
 def private_gradient(path, noise):
-    """A(g(x_i, theta)) with the i-th noise, i = 1, 2, ..."""
     mechanism, g, d = path.mechanism, raw_gradient(path.problem), path.problem.dimension
     if isinstance(mechanism, lf.RandomizedResponse):
         return recursion.private_quantile_gradient(path.problem.tau, mechanism.epsilon, noise[:, 0])
@@ -105,7 +103,6 @@ def literal_path(path, replicate, n):
 
 
 def projected_path(path, x, noise, start):
-    """The literal recursion with every iterate projected onto the ball around the start."""
     a, gradient = path.algorithm, private_gradient(path, noise)
     theta, iterates = start, []
     for i, record in enumerate(x, 1):
@@ -116,7 +113,6 @@ def projected_path(path, x, noise, start):
 
 
 def compare(record, lane, times, iterates, rtol=1e-10):
-    """The recorded iterates and prefix sums of a lane are those of a literal path."""
     at, atol = np.array(times) - 1, 1e-9 * max(1.0, np.max(record.algorithm.c))
     np.testing.assert_allclose(record.iterates[:, :, lane], iterates[at], rtol=rtol, atol=1e-12)
     sums = np.cumsum(iterates - record.source.problem.truth(), axis=0)
@@ -129,12 +125,9 @@ MIXTURE = (
     lf.MixturePart(law="lognormal", shape=0.5, scale=2.0),
 )
 TABLE = column_law(example_column()).text()
+SIMPLE = ("normal", "laplace", "exponential", "uniform", "logistic")
 LAWS = {
-    "normal": lf.Quantile(tau=0.3, location=-1.0, scale=2.5),
-    "laplace": lf.Quantile(tau=0.3, law="laplace", location=-1.0, scale=2.5),
-    "exponential": lf.Quantile(tau=0.3, law="exponential", location=-1.0, scale=2.5),
-    "uniform": lf.Quantile(tau=0.3, law="uniform", location=-1.0, scale=2.5),
-    "logistic": lf.Quantile(tau=0.3, law="logistic", location=-1.0, scale=2.5),
+    **{law: lf.Quantile(tau=0.3, law=law, location=-1.0, scale=2.5) for law in SIMPLE},
     "student_t": lf.Quantile(tau=0.3, law="student_t", df=3.0, location=-1.0, scale=2.5),
     "lognormal": lf.Quantile(tau=0.9, law="lognormal", shape=0.6, scale=3.0),
     "weibull": lf.Quantile(tau=0.3, law="weibull", shape=0.7, location=1.0),
@@ -221,8 +214,7 @@ COMPILED = (
 
 
 @pytest.mark.parametrize(
-    "name",
-    [p if p == "cells-empirical" else pytest.param(p, marks=pytest.mark.thorough) for p in PATHS],
+    "name", [p if p == "cells-empirical" else pytest.param(p, marks=pytest.mark.thorough) for p in PATHS]
 )
 def test_functions_of_the_kernel_are_the_literal_recursion(name):
     path, n = PATHS[name], 300

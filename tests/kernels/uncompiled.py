@@ -53,13 +53,11 @@ def kernel_of(entry, case, places):
 
 
 def one_pass_kernel(path, sums, perturbed=False):
-    """In the place of :func:`ldpflow.simulators.one_pass.one_pass_kernel`."""
     case = one_pass.kernel_case(path, sums, perturbed)
     return kernel_of(one_pass.run_lanes, case, {2: "problem", 3: "mechanism", 4: "settings"})
 
 
 def finite_sum_kernel(problem, algorithm, settings, **others):
-    """In the place of :func:`ldpflow.simulators.finite_sum.finite_sum_kernel`."""
     case = finite_sum.steps_case(problem, algorithm, settings, tuple(sorted(others.items())))
     return kernel_of(finite_sum.run_lanes, case, {3: "problem", 4: "settings"})
 
@@ -71,6 +69,5 @@ def use(monkeypatch):
 
 
 def run_path(*arguments, **options):
-    """As :func:`ldpflow.simulators.one_pass.run_path`."""
     with mock.patch.object(one_pass, "one_pass_kernel", one_pass_kernel):
         return one_pass.run_path(*arguments, **options)

@@ -47,5 +47,4 @@ def closure(cdf, tau, noise, c, gamma, theta0, truth, n):
 
 
 def mean_decay(a):
-    """(1 - exp(-a))/a."""
     return -math.expm1(-a) / a if a > 1e-12 else 1.0

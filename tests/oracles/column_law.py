@@ -23,7 +23,6 @@ def knots(size):
 
 
 def quantile(law, u):
-    """Q(u): the integral of the piecewise linear sparsity from the cell's lower knot."""
     p, s, q, _ = law
     j = max(i for i in range(len(p) - 1) if p[i] <= u)
     here = s[j] + (s[j + 1] - s[j]) * (u - p[j]) / (p[j + 1] - p[j])

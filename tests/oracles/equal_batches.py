@@ -54,7 +54,6 @@ def lugsail(long, short, kappa):
 
 
 def lugsail_equal(path, b, r, kappa):
-    """Lugsail of EBS with b and floor(b/r)."""
     return lugsail(variance(path, b), variance(path, b // r), kappa)
 
 

@@ -23,7 +23,6 @@ def huber_gradient(x, y, theta, c, clip=None):
 
 
 def logistic_gradient(x, y, theta, clip=None):
-    """(p - y) x, bounded."""
     return bounded(1.0 / (1.0 + math.exp(-float(np.dot(x, theta)))) - y, x, clip)
 
 

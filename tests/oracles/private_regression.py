@@ -29,7 +29,6 @@ def dp_stat(residuals, B, M, alpha, level, noise, printed=False):
 
 
 def margin(alpha, M, beta):
-    """Gamma."""
     return alpha * math.sqrt(2.0 * M * math.log(M / beta))
 
 
@@ -74,7 +73,6 @@ def dp_mbssgd(X, y, T, alpha, eta, zeta, noise):
 
 
 def tail_average(path):
-    """Mean of w_t over T/2 < t <= T."""
     return path[len(path) // 2 :].mean(axis=0)
 
 

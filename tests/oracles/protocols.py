@@ -17,7 +17,6 @@ def debiased(share, eps):
 
 
 def randomised(rng, bits, eps):
-    """Randomised response of every bit."""
     return np.where(rng.random(bits.shape) < keep(eps), bits, ~bits)
 
 
@@ -26,7 +25,6 @@ def prefix(frequencies):
 
 
 def mean_by_group(values, groups, size, empty):
-    """Mean of the values of every group, shape (populations, size)."""
     out = np.full((len(values), size), empty, dtype=float)
     for g in range(size):
         inside = groups == g

@@ -11,7 +11,6 @@ from tests.oracles.mechanisms import debias, keep_probability, randomized_respon
 
 
 def learning_rate(i, c, gamma):
-    """eta_i = c i^(-gamma), i = 1, 2, ..."""
     return c * float(i) ** (-gamma)
 
 
@@ -27,13 +26,11 @@ def ldp_sgd_path(x, private_gradient, theta0, c, gamma):
 
 
 def quantile_gradient(x, theta, tau):
-    """g = -tau + 1{x <= theta}."""
     theta = np.atleast_1d(np.asarray(theta, dtype=float))
     return np.array([-tau + (1.0 if x <= theta[0] else 0.0)])
 
 
 def quantile_regression_gradient(covariates, response, theta, tau):
-    """g = (-tau + 1{y - x'theta <= 0}) x."""
     residual = float(response)
     for x, coefficient in zip(covariates, theta, strict=True):
         residual -= x * coefficient

@@ -35,5 +35,4 @@ def cells_of(rows):
 
 
 def summarise(rows, null=None):
-    """The measures of all cells of a table."""
     return summarise_cells(*cells_of(rows), null)

@@ -37,7 +37,6 @@ def tail_probability(q):
 
 @cache
 def critical_value(level):
-    """cv with P(|T| <= cv) = level."""
     return optimize.brentq(lambda q: tail_probability(q) - (1 - level), 1, 20, xtol=1e-14)
 
 

@@ -24,7 +24,6 @@ def margin(t, alpha, t_opt):
 
 
 def student(values, level):
-    """Student's t interval from independent estimates."""
     K = len(values)
     mean = math.fsum(values) / K
     s = statistics.stdev(values.tolist())
@@ -43,5 +42,4 @@ def hull_size(level):
 
 
 def hull(values):
-    """Smallest, median and largest of independent estimates."""
     return min(values), statistics.median(values), max(values)

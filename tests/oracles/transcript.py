@@ -12,7 +12,6 @@ SETTINGS = {
 
 
 def values(tau, epsilon):
-    """A for a report of 0 and of 1."""
     p = 1 / (1 + math.exp(-epsilon))
     return -tau - (1 - p) / (2 * p - 1), -tau + p / (2 * p - 1)
 

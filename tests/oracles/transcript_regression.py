@@ -31,7 +31,6 @@ def transcript(theta0, path, c, gamma):
 
 
 def small_run(K):
-    """K/(K - 4), at most 2."""
     return min(K / (K - 4), 2.0) if K > 4 else 2.0
 
 

@@ -12,7 +12,6 @@ from ldpflow.components.problems.tables import UserTable, read_column
 
 
 def written(tmp_path, content, name="data"):
-    """A CSV file of a text or bytes, a Parquet file of a mapping."""
     if isinstance(content, dict):
         file = tmp_path / f"{name}.parquet"
         pq.write_table(pa.table(content), file)
@@ -36,10 +35,8 @@ def written(tmp_path, content, name="data"):
 )
 def test_read(tmp_path, content):
     file = written(tmp_path, content)
-    for column in (None, "a"):
-        found = read_column(file, column)
-        assert found.name == "a" and found.dropped == 0
-        assert found.values.tolist() == [1.0, 2.5, -3.0]
+    found = read_column(file, "a")
+    assert (found.name, found.dropped, found.values.tolist()) == ("a", 0, [1.0, 2.5, -3.0])
 
 
 def test_integers_stay_exact(tmp_path):
@@ -64,41 +61,18 @@ FAULTS = {
     "empty line": ("a\n1\n\n2\n3\n", "a", "column", "the first in record 2"),
     "Latin-1": ("a,b\n1,é\n".encode("latin-1"), "a", "file", "save it as UTF-8"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "a", "file", "save it as UTF-8"),
-    "Latin-1 in Parquet": (
-        {"a": [1.0, 2.0, 3.0], "b": pa.array([b"\xe9"] * 3).view(pa.string())},
-        None,
-        "file",
-        "Invalid UTF8",
-    ),
     "late Latin-1": (b"a\n" + b"1\n" * 10**6 + b"\xe9\n", "a", "file", "save it as UTF-8"),
-    "two numeric columns": ("a,b\n1,2\n2,3\n", None, "column", "2 numeric columns; all are: 'a', 'b'"),
-    "no numeric column": ("a,b\nx,y\n", None, "column", "0 numeric columns"),
-    "late numbers": (
-        "a,b\n" + "1,x\n" * 12_000 + "1,$5\n" * 40_000,
-        None,
-        "column",
-        "mostly numbers, with text among them: 'b'",
-    ),
+    "no column": ("a,b\n1,2\n2,3\n", None, "column", "It has: 'a', 'b'."),
     "unknown column": ({"a": [1.0, 2.0, 3.0]}, "c", "column", "'a'"),
     "duplicated names": ("a,b,a\n1,2,3\n", "a", "file", "Two columns"),
     "strings": ({"a": ["x", "secret"]}, "a", "column", "holds string"),
     "dates": ("a\n2024-01-01\n2024-01-02\n", "a", "column", "no number, in record 1"),
-    "late text": (
-        "a\n" + "1000000\n2\n3\n" * 100_000 + "secret\n4\nsecret\n",
-        "a",
-        "column",
-        "text that is no number, in record 300,001",
-    ),
+    "late text": ("a\n" + "1000000\n2\n3\n" * 100_000 + "secret\n4\n", "a", "column", "in record 300,001"),
     "long integer": ({"a": pa.array([1, 2**53 + 1, 3])}, "a", "column", "beyond 2^53"),
     "long integer in text": ("a\n1\n2\n9007199254740993\n", "a", "column", "beyond 2^53"),
     "two values": ("a\n5\n6\n5\n6\n", "a", "column", "It has 2 in 4 records."),
     "quoted": ('a,b\n1,"x\ny"\n\nsecret,z\n', "a", "column", "record 2"),
-    "ragged": (
-        "a,b\n1,2\n\n3,invalid UTF8 secret,5\n",
-        "a",
-        "file",
-        "Row 3, counted from the header without empty lines, has 3 columns, the header 2",
-    ),
+    "ragged": ("a,b\n1,2\n\n3,invalid UTF8 secret,5\n", "a", "file", "Row 3, counted from the header"),
     "empty": ("", None, "file", "Empty CSV file"),
 }
 
@@ -122,11 +96,7 @@ def test_texts_are_read_ten_thousand_at_a_time(tmp_path):
 
 def test_files_that_are_none(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"no parquet")
-    for name, words in (
-        ("none.csv", "No such file"),
-        ("", "not a regular"),
-        ("bad.parquet", "not a parquet"),
-    ):
+    for name, words in (("none.csv", "No such file"), ("", "regular"), ("bad.parquet", "not a parquet")):
         with pytest.raises(lf.InputError, match=f"^pilot: .*{words}"):
             read_column(str(tmp_path / name), fields=("pilot", "column"))
 

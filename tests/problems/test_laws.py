@@ -40,7 +40,6 @@ ALL = {name: law for name, (law, _) in LAWS.items()} | {"mixture": MIXTURE, "bim
 
 
 def exact_cdf(law, x):
-    """P(X <= x), correctly rounded."""
     with mp.workdps(40):
         return float(law.standard.cdf((mp.mpf(x) - law.location) / mp.mpf(law.scale)))
 
@@ -139,10 +138,3 @@ def test_density_is_the_derivative_and_continuous():
         density = np.diff(near)[[0, 2]] / 1e-3
         # f' from the densities of two stretches 3e-3 apart; at a knot it is the mean of both sides.
         assert law.slope(tau) == pytest.approx(np.diff(density)[0] / 3e-3, rel=0.02, abs=2e-3)
-
-
-def test_a_column_has_location_and_scale():
-    law = Law("empirical", 3.0, 2.0, table=column_law(COLUMNS["skewed, ties"]))
-    x = np.array([law.quantile(tau) for tau in (0.1, 0.5, 0.9)])
-    assert law.cdf_values(x) == pytest.approx([0.1, 0.5, 0.9], abs=1e-13)
-    assert law.density_at_quantile(0.9) == pytest.approx(0.5 / law.table.sparsity(0.9), rel=1e-15)

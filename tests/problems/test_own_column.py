@@ -86,7 +86,6 @@ def test_lattice_spacing(values, spacing):
 
 
 def own_study(file, **settings):
-    """A small study on the law of a column."""
     problem = {"kind": "quantile", "law": "empirical", "file": file, "column": "a", **settings}
     algorithm = {"kind": "ldp_sgd", "c": 1000.0, "theta0": 2000.0}
     others = {"mechanism__epsilon": 1.0, "grid": {"n": 400}, "method": {"kind": "SN"}}
@@ -117,7 +116,6 @@ def test_a_run_is_continued_and_replayed_without_its_file(tmp_path, monkeypatch)
 
 
 def test_a_changed_file_is_read_again_and_refused(tmp_path):
-    """The message names the digest that was expected."""
     file = column_file(tmp_path, example_column(1000))
     first = load_column(file, "a")
     assert load_column(file, "a") is first
@@ -148,13 +146,7 @@ def test_values_with_their_counts_are_the_records(tmp_path):
 
 @pytest.mark.parametrize(
     ("counts", "words"),
-    [
-        ("2.5", "Row 3"),
-        ("-1", "Row 3"),
-        ("NA", "Row 3"),
-        ("x", "text that is no number"),
-        ("1e9", "at most 10,000,000"),
-    ],
+    [("2.5", "Row 3"), ("-1", "Row 3"), ("NA", "Row 3"), ("x", "no number"), ("1e9", "at most 10,000,000")],
 )
 def test_counts_that_are_no_whole_numbers_are_refused(tmp_path, counts, words):
     file = tmp_path / "data.csv"

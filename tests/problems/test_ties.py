@@ -48,7 +48,6 @@ def test_a_stored_law_is_the_law(tmp_path):
 def test_records_are_drawn_with_replacement_in_equal_bits(tmp_path):
     problem = tied(tmp_path, tau=0.4)
     path = OnePass(problem, lf.RandomizedResponse(), lf.LdpSgd(theta0=2.0))
-    # The sums are those of the last test, which takes the same kernel.
     times, sums = [1, 2, 300], ["self_normalization"]
     plain, compiled = (run(path, 3, range(4), times, times, sums) for run in (uncompiled.run_path, run_path))
     assert plain.iterates.tobytes() == compiled.iterates.tobytes()
@@ -87,6 +86,7 @@ def test_what_is_no_column_with_ties_is_refused(tmp_path):
     assert caught.value.field == "problem.ties"
 
 
+@pytest.mark.thorough
 def test_the_bias_of_the_average_at_an_atom(tmp_path):
     """F jumps from .3 to .7 over tau = .45: the formula of docs/ties.md, and SN's interval misses the atom.
 

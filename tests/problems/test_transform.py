@@ -10,7 +10,6 @@ from ldpflow.components.problems.transform import forward, inverse, slope
 from ldpflow.practice.planning.sources import design
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import approach, limit_law
-from ldpflow.simulators.counts import Counts
 from ldpflow.simulators.one_pass import OnePass
 from ldpflow.simulators.rows import Batch, rows_of, simulate
 from ldpflow.simulators.simulator import Cell
@@ -98,19 +97,6 @@ def test_rows_are_those_of_the_scale_taken_back(tmp_path, monkeypatch, transform
     assert limit_law(path).variances[0] == pytest.approx(plain_variance * factor**2)
 
 
-def test_the_logarithm_of_two_laws_is_exact():
-    for law, shape in (("lognormal", 0.6), ("pareto", 3.0)):
-        plain = lf.Quantile(tau=0.9, law=law, shape=shape, scale=40.0)
-        log = lf.Quantile(tau=0.9, law=law, shape=shape, scale=40.0, transform="log")
-        assert inverse("log", log.truth()) == pytest.approx(plain.truth(), rel=1e-14)
-        # Density of log X at log q is q f(q).
-        q = plain.truth()[0]
-        assert log.curvature()[0][0] == pytest.approx(q * plain.curvature()[0][0], rel=1e-12)
-        own = log.data_law()
-        simple = lf.Quantile(tau=0.9, law=own.name, location=own.location, scale=own.scale)
-        assert log.kernel_parameters() == simple.kernel_parameters()
-
-
 def test_a_skewed_law_has_less_bias_on_a_log_scale(tmp_path):
     """Session lengths of docs/study_files.md, with the steps of a plan at n = 200,000."""
     rng = np.random.default_rng(34)
@@ -125,20 +111,10 @@ def test_a_skewed_law_has_less_bias_on_a_log_scale(tmp_path):
     assert [found.bias for found in predict_arrivals(cases)] == pytest.approx((0.67, 0.39), abs=0.006)
 
 
-def test_a_protocol_has_its_range_on_the_scale():
-    problem = lf.Quantile(tau=0.5, law="lognormal", shape=1.0, scale=50.0, transform="log")
-    protocol = lf.Grr(epsilon=2.0, range=(0.0, 8.0), k=16)
-    counts = Counts(problem, protocol, 20_000)
-    plain = Counts(lf.Quantile(tau=0.5, law="lognormal", shape=1.0, scale=50.0), protocol, 20_000)
-    assert counts.derived()["efficient_se"] == pytest.approx(plain.derived()["efficient_se"])
-
-
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"law": "gamma", "shape": 2.0, "transform": "log"}, "go with law = 'empirical'"),
-        ({"law": "lognormal", "shape": 2.0, "transform": "sqrt"}, "go with law = 'empirical'"),
-        ({"law": "lognormal", "shape": 2.0, "location": 1.0, "transform": "log"}, "location = 0"),
+        ({"law": "lognormal", "shape": 2.0, "transform": "log"}, "go with law = 'empirical'"),
         ({"law": "empirical", "transform": "log", "edges": (0.0, 1.0)}, "not both"),
         ({"law": "empirical", "edges": (0.0, 1.0, 1.0)}, "edges must increase"),
     ],

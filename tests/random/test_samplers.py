@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 from ldpflow.components.problems.column_law import column_law
-from ldpflow.numerics import samplers
+from ldpflow.numerics import distributions, samplers
 from ldpflow.numerics.distributions import HALF, TABLE_SAMPLERS, cell_edges, gamma_table
 from ldpflow.numerics.streams import CHUNK, LANES, PLANE, lane_states
 from tests.oracles import column_law as literal
@@ -26,7 +26,6 @@ def fill(sampler, *parameter, planes=1):
 
 
 def raw(planes=1):
-    """Uniforms and raw bits that a sampler sees."""
     bits = fill(samplers.fill_bits, planes=planes).view(np.uint64)
     return ((bits >> np.uint64(12)).astype(float) + 0.5) * 2.0**-52, bits
 
@@ -153,14 +152,18 @@ def test_draws_of_a_gamma_law(shape):
             assert abs(p - mp.mpf(float(u[k]))) < 2e-15
 
 
-def test_smallest_and_largest_draws_of_a_gamma_law():
+@pytest.mark.parametrize("octaves", [6, pytest.param(52, marks=pytest.mark.thorough)])
+def test_smallest_and_largest_draws_of_a_gamma_law(monkeypatch, octaves):
     """Relative precision in the lower tail, where a probability says little."""
-    table = gamma_table(0.125).reshape(-1, 8)
-    for cell in (0, 1, 17, 300, HALF - 1):
-        t = cell_edges()[cell] + 2.0 ** (cell // 16 - 53) / 32  # the middle: p = 0
+    half = 16 * octaves
+    monkeypatch.setattr(distributions, "OCTAVES", octaves)
+    monkeypatch.setattr(distributions, "HALF", half)
+    table = distributions.compute_gamma_table(0.125).reshape(-1, 8)
+    for cell in (0, 1, 17, half // 3, half - 1):
+        t = 2.0 ** (cell // 16 - octaves - 1) * (1 + (cell % 16 + 0.5) / 16)  # the middle: p = 0
         with mp.workdps(40):
-            for half, end in ((0, "b"), (HALF, "a")):
-                x = mp.mpf(float(table[half + cell, 0]))
+            for start, end in ((0, "b"), (half, "a")):
+                x = mp.mpf(float(table[start + cell, 0]))
                 excess = mp.gammainc(mp.mpf(0.125), regularized=True, **{end: x}) - mp.mpf(t)
                 density = x ** (mp.mpf(0.125) - 1) * mp.exp(-x) / mp.gamma(mp.mpf(0.125))
                 assert abs(excess / (density * x)) < 1e-14

@@ -34,7 +34,6 @@ def simulated(folder, problem, epsilon, steps, n, methods, replicates, seed=11):
 
 
 def covered(row):
-    """Coverage with failures as misses."""
     return row["coverage_failures_as_misses"]
 
 

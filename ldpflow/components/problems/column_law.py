@@ -2,15 +2,18 @@
 
     Q(u) = Q_j + d (s_j + d r_j),   d = u - p_j,   r_j = (s_{j+1} - s_j) / (2 (p_{j+1} - p_j))
 
-for u in the cell (p_j, p_{j+1}). Q' is linear in every cell, continuous and greater than 0, so the
-density 1/Q' is continuous and the distribution function takes one square root. Knots are dyadic: each
-octave of min(p, 1 - p) from 1/2 down to 2^-J, J = floor(log2(N/8)), has 16 equal cells. So the exponent
-and four bits of the mantissa of a uniform give its cell. The sparsities s_j = Q'(p_j) are difference
-quotients of the means of the sorted column over the stretches of length 2h before and after p_j, with
-h = t min(1, (N t)^(-1/5)) / 2 and t = min(p, 1 - p). This smooths ties.
+for u in the cell (p_j, p_{j+1}). Q' is continuous and positive, and linear in each cell. So the density 1/Q'
+is continuous, and the distribution function needs one square root. N is the number of values. Each octave of
+min(p, 1 - p) from 1/2 down to 2^-floor(log2(N/8)) has 16 equal cells. So the exponent of a uniform and four
+bits of its mantissa give its cell.
 
-The table is made by additions, multiplications, divisions and correctly rounded roots in a fixed
-order: it has equal bits on every machine.
+The sparsities s_j = Q'(p_j) are differences of two means of the sorted column, divided by 2h. One mean is
+over the values at levels between p_j - 2h and p_j, and the other over those between p_j and p_j + 2h. Here
+
+    h = t min(1, (N t)^(-1/5)) / 2,   t = min(p_j, 1 - p_j).
+
+Additions, multiplications, divisions and correctly rounded roots in a fixed order make the table, so it has
+equal bits on every machine.
 """
 
 from __future__ import annotations
@@ -33,15 +36,16 @@ from ldpflow.numerics import constants
 Floats = NDArray[np.float64]
 
 CELLS = 16  # per octave of min(p, 1 - p)
-MOST_TIED, MOST_RECORDS = 4096, 2**20  # different values, and records, of a column whose ties are kept
-SMALLEST = 100  # fewest values of a law
+MOST_TIED, MOST_RECORDS = 4096, 2**20  # different values, and records, of a column with ties = "keep"
+SMALLEST = 100  # fewest values that determine a law
 
 
 @dataclass(frozen=True)
 class ColumnLaw:
-    """Law of a column of N = ``size`` values, without the ``dropped`` records that have no value.
+    """Smooth law of a column of N = ``size`` values.
 
-    ``sparsities`` are s_j, ``median`` is Q(1/2), ``spacing`` that of :func:`lattice_spacing`.
+    ``sparsities`` are s_j, ``median`` is Q(1/2), and ``spacing`` is from :func:`lattice_spacing`. ``dropped``
+    is the number of records without a value, which do not count in N.
     """
 
     size: int
@@ -51,13 +55,12 @@ class ColumnLaw:
     dropped: int = 0
 
     def text(self) -> str:
-        """N, records left out, then spacing, median and s_j in hexadecimal."""
+        """Numbers N and ``dropped``, and spacing, median and s_j in hexadecimal."""
         numbers = (self.spacing, self.median, *self.sparsities)
         return " ".join([str(self.size), str(self.dropped), *(value.hex() for value in numbers)])
 
     @classmethod
     def of_text(cls, text: str) -> ColumnLaw:
-        """Read the output of :meth:`text`."""
         size, dropped, *numbers = text.split()
         spacing, median, *sparsities = map(float.fromhex, numbers)
         law = cls(int(size), tuple(sparsities), median, spacing, int(dropped))
@@ -70,7 +73,6 @@ class ColumnLaw:
 
     @property
     def p(self) -> Floats:
-        """Knots p_j."""
         return knots(self.size)
 
     @cached_property
@@ -79,23 +81,20 @@ class ColumnLaw:
 
     @cached_property
     def q(self) -> Floats:
-        """Quantiles Q_j at the knots."""
         steps = np.diff(self.p) * (self.s[:-1] + self.s[1:]) / 2
         below = np.concatenate([[0.0], np.cumsum(steps)])
         return np.asarray(below - below[len(below) // 2] + self.median)
 
     @cached_property
     def r(self) -> Floats:
-        """r_j = half the second derivative of Q in cell j."""
         return 0.5 * (np.diff(self.s) / np.diff(self.p))
 
     def cell(self, u: Floats) -> NDArray[np.intp]:
-        """Index j of the last cell that begins at or below u."""
         found = np.searchsorted(self.p, u, side="right") - 1
         return np.clip(found, 0, len(self.p) - 2)
 
     def quantiles(self, u: Floats) -> Floats:
-        """Q(u) for u in [0, 1]. Above 1/2 it starts from the cell's upper knot, as kernels do."""
+        """Q(u) for u in [0, 1]. For u > 1/2 it is expanded around the cell's upper knot, as in kernels."""
         j = self.cell(np.minimum(u, 1.0 - u))
         d = np.minimum(u, 1.0 - u) - self.p[j]
         k = len(self.p) - 2 - j
@@ -107,12 +106,11 @@ class ColumnLaw:
         return float(self.quantiles(np.array([float(t)]))[0])
 
     def sampling_table(self) -> Floats:
-        """Flat table from which kernels draw (ldpflow.numerics.distributions)."""
         from ldpflow.numerics.distributions import HALF, WIDTHS, cell_edges
 
         t = cell_edges()
         table = np.zeros((2 * HALF, WIDTHS["empirical"]))
-        # Lower half: cells start at u = t, upwards. Upper half: at u = 1 - t, downwards.
+        # Cells of the lower half go up from u = t, and cells of the upper half go down from u = 1 - t.
         j = self.cell(t)
         d = t - self.p[j]
         below = (self.q[j] + d * (self.s[j] + d * self.r[j]), self.s[j] + 2.0 * d * self.r[j], self.r[j])
@@ -125,7 +123,7 @@ class ColumnLaw:
         return table.reshape(-1)
 
     def cdf_values(self, x: Floats) -> Floats:
-        """F(x), or 0 and 1 outside the range."""
+        """F(x) for an array x. 0 below the range, and 1 above it."""
         x = np.clip(x, self.q[0], self.q[-1])
         j = np.clip(np.searchsorted(self.q, x, side="right") - 1, 0, len(self.q) - 2)
         d = x - self.q[j]
@@ -133,12 +131,11 @@ class ColumnLaw:
         return self.p[j] + 2.0 * d / (s + np.sqrt(s * s + 4.0 * d * self.r[j]))
 
     def sparsity(self, tau: float) -> float:
-        """Q'(tau) = 1/f(Q(tau)), in the column's unit."""
         j = int(self.cell(np.array([tau]))[0])
         return float(self.s[j] + (tau - self.p[j]) * (2.0 * self.r[j]))
 
     def slope(self, tau: float) -> float:
-        """f'(Q(tau)) = -Q"(tau)/Q'(tau)^3, the mean of both cells at a knot."""
+        """f'(Q(tau)) = -Q"(tau)/Q'(tau)^3. At a knot Q" is the mean of both cells."""
         j = int(self.cell(np.array([tau]))[0])
         bend = self.r[j] if tau > self.p[j] else 0.5 * (self.r[j - 1] + self.r[j])
         return float(-2.0 * bend / self.sparsity(tau) ** 3)
@@ -146,10 +143,10 @@ class ColumnLaw:
 
 @dataclass(frozen=True)
 class Records:
-    """Law of a record drawn with replacement from a column with its ties: it has no density.
+    """Law of a record that is drawn with replacement from a column. It has no density.
 
-    ``values`` are the different ones in order, ``counts`` their numbers of records. Noise of width
-    ``jitter`` is added once to every record, then ``transform`` is applied.
+    ``values`` are the different values in increasing order, ``counts`` their numbers of records. Each record
+    has fixed noise of width ``jitter``. Then ``transform`` is applied.
     """
 
     values: tuple[float, ...] = field(repr=False)
@@ -169,13 +166,12 @@ class Records:
         return cls(tuple(values.tolist()), tuple(counts.tolist()), column.dropped, jitter, transform)
 
     def text(self) -> str:
-        """Records left out, then each value in hexadecimal with its count."""
+        """Number ``dropped``, then each value in hexadecimal with its count."""
         pairs = zip(self.values, self.counts, strict=True)
         return " ".join([str(self.dropped), *(f"{value.hex()} {count}" for value, count in pairs)])
 
     @classmethod
     def of_text(cls, text: str, jitter: float | None, transform: Transform) -> Records:
-        """Read the output of :meth:`text`."""
         dropped, *pairs = text.split()
         values, counts = tuple(map(float.fromhex, pairs[::2])), tuple(map(int, pairs[1::2]))
         rising = all(a < b for a, b in pairwise(values)) and all(map(math.isfinite, values))
@@ -190,12 +186,10 @@ class Records:
 
     @cached_property
     def records(self) -> Floats:
-        """All records in order."""
         x = np.repeat(np.array(self.values), self.counts)
         return forward(self.transform, np.sort(x if self.jitter is None else add_jitter(x, self.jitter)))
 
     def quantile(self, t: Any) -> float:
-        """Smallest x with F(x) >= t."""
         at = math.ceil(float(t) * self.size) - 1
         return float(self.records[min(max(at, 0), self.size - 1)])
 
@@ -213,7 +207,7 @@ class Records:
 
 @lru_cache(maxsize=64)
 def knots(size: int) -> Floats:
-    """p_j of the law of a column of ``size`` values, from 0 to 1."""
+    """Knots p_j from 0 to 1 of the law of a column of ``size`` values."""
     octaves = max(2, (size // 8).bit_length() - 1)  # floor(log2(size / 8))
     low = [2.0**e * (1.0 + k / CELLS) for e in range(-octaves, -1) for k in range(CELLS)]
     half = np.array([0.0, *low, 0.5])
@@ -227,14 +221,14 @@ def knot_bandwidths(size: int) -> Floats:
 
 
 def bandwidth(t: Floats, size: int) -> Floats:
-    """h = t min(1, (N t)^(-1/5)) / 2, the root correctly rounded."""
+    """h = t min(1, (N t)^(-1/5)) / 2. The root is correctly rounded."""
     with constants.workdps(40):
         roots = [float(mp.root(mpf(value), 5)) for value in (size * t).tolist()]
     return np.asarray(np.minimum(0.5 * t / np.array(roots), 0.5 * t))
 
 
 def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped: int = 0) -> ColumnLaw:
-    """Law of finite values, not all equal. With ``counts`` of records, ``values`` must be sorted."""
+    """Law of finite values that are not all equal. With ``counts`` of records, values must be sorted."""
     if counts is None:
         x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
         before: NDArray[np.int64] = np.arange(len(x) + 1)
@@ -247,7 +241,6 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
     p = knots(size)
 
     def integral(u: Floats) -> Floats:
-        """Integral of the sample quantile function over (0, u)."""
         t = u * size
         i = np.minimum(np.searchsorted(before, t, side="right") - 1, len(x) - 1)
         return np.asarray((prefix[i] + (t - before[i]) * x[i]) / size)
@@ -269,7 +262,10 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
 
 
 def add_jitter(values: Floats, width: float) -> Floats:
-    """Noise on (-width/2, width/2): fractional parts of i times the golden ratio spread ties evenly."""
+    """Sort the values and add noise on (-width/2, width/2).
+
+    The noise of the i-th value is the fractional part of i times the golden ratio. It spreads ties evenly.
+    """
     x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
     turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
     u = (turns >> np.uint64(12)).astype(np.float64) * 2.0**-52
@@ -277,7 +273,10 @@ def add_jitter(values: Floats, width: float) -> Floats:
 
 
 def lattice_spacing(values: Floats) -> float:
-    """Smallest gap of sorted values; 0 unless it divides all gaps (to 1e-9) and at least half are tied."""
+    """Spacing of sorted values on a lattice: all gaps are multiples of it, up to a relative error of 1e-9.
+
+    0 if there is no such spacing, or if fewer than half of the values are tied.
+    """
     different, counts = np.unique(values, return_counts=True)
     if len(different) < 2 or counts[counts > 1].sum() < 0.5 * len(values):
         return 0.0
@@ -290,7 +289,7 @@ def lattice_spacing(values: Floats) -> float:
 
 
 def share_of_one_value(values: Floats, tau: float) -> tuple[float, float, float]:
-    """The tau-quantile, the share of records with this value, and the share 2h that the law smooths over."""
+    """The tau-quantile, the share of records with this value, and 2h, the share that the law smooths."""
     x = np.sort(values)
     value = float(x[min(int(tau * len(x)), len(x) - 1)])
     t = np.array([min(tau, 1.0 - tau)])
@@ -298,7 +297,7 @@ def share_of_one_value(values: Floats, tau: float) -> tuple[float, float, float]
 
 
 class Atom(NamedTuple):
-    """Value of many records: the quantile of every level in (below, below + share]."""
+    """Value that many records share. It is the quantile of every level in (below, below + share]."""
 
     value: float
     share: float
@@ -310,12 +309,10 @@ ATOM_SHARE, ATOM_COUNT, ATOM_RATIO = 0.005, 20, 3.0
 
 
 def atoms(column: DataColumn) -> tuple[Atom, ...]:
-    """Values with more records than a continuous law gives, even if rounded, in increasing order.
+    """Values with more records than a rounded continuous law gives, in increasing order.
 
     An atom has at least .5% of the records, at least 20 records, and at least three times the median count of
-    its neighbours, which are the two different values next to it on each side. (On a lattice a value has
-    about as many records as its neighbours.) A value whose expected count is a third of 20 is an atom by
-    chance with a probability below 1e-4 (Poisson).
+    its neighbours. Its neighbours are the two nearest other values on each side.
     """
     values, counts = np.unique(column.values, return_counts=True)
     size = len(column.values)
@@ -329,21 +326,23 @@ def atoms(column: DataColumn) -> tuple[Atom, ...]:
 
 
 def jitter_width(column: DataColumn, value: float) -> float:
-    """Width of noise that spreads an atom up to the next one, or the spacing of the values (0 if none)."""
+    """Distance from a value to the nearest other atom. Without another atom it is the lattice spacing."""
     gaps = [abs(atom.value - value) for atom in atoms(column) if atom.value != value]
     return min(gaps, default=lattice_spacing(np.sort(column.values)))
 
 
-FEWEST_BEYOND = 20  # values that must lie beyond a quantile, on the side with fewer of them
-LAW_FROM = 50  # values beyond a quantile that determine its density well enough for a verdict
+# Values beyond a quantile, on the side with fewer values.
+FEWEST_BEYOND = 20  # with fewer the quantile is refused
+LAW_FROM = 50  # with fewer its density is rough
 
 
 def load_column(
     file: str, column: str | None = None, sha256: str | None = None, **options: Any
 ) -> DataColumn:
-    """Read a column of enough values, cached by the content of the file. Options: :func:`read_column`.
+    """Read a column with at least SMALLEST values. Options: :func:`read_column`.
 
-    A file that does not have the digest ``sha256``, if one is given, or that changes meanwhile is refused.
+    A column is kept in memory by the digest of its file. A file is refused if its digest is not a given
+    ``sha256``, or if the file changes while it is read.
     """
     return read_once(check_digest(file, sha256, options.get("fields", FIELDS)[0]), file, column, **options)
 
@@ -365,14 +364,14 @@ def jittered_values(column: DataColumn, jitter: float | None) -> NDArray[np.floa
 
 @lru_cache(maxsize=16)
 def law_of_column(column: DataColumn, jitter: float | None, transform: Transform = None) -> ColumnLaw:
-    """Law of T(X + noise)."""
+    """Law of T(X + noise) for a record X."""
     return column_law(forward(transform, jittered_values(column, jitter)), dropped=column.dropped)
 
 
 def check_level(
     column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau", atoms: bool = False
 ) -> None:
-    """Refuse a quantile with too few values beyond it or, unless ``atoms``, at a value of many records."""
+    """Refuse a quantile with too few values beyond it. Without ``atoms``, refuse a value of many records."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):

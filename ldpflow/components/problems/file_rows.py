@@ -1,10 +1,13 @@
 """Regressions on the rows of a file: theta*, G and S, and records drawn with replacement.
 
-The population is the file: a record is row floor(u N), u uniform on (0, 1) with 52 bits (off by less than
-N 2^-52 in probability). theta* is the root of the mean of the bounded gradient w s(z, y) x over the rows,
-z = x' theta, by Newton's method. s rises in z, so that the root minimises a convex function. G and S are the
-means of w s' x x' and of w^2 s^2 x x' there. Every mean is rounded once, elementary functions are ldpflow's
-own, and linear systems are solved with 40 digits: bits are equal on every machine.
+The population is the file. A record is row floor(u N) with u uniform on (0, 1). Probabilities are off by
+less than N 2^-52. A row has the gradient w s(z, y) x with its weight w, its score s and z = x' theta.
+theta* is the root of the mean gradient. s increases in z, so theta* minimises a convex function, and
+Newton's method finds theta*. With the derivative s' of s in z, G and S are the means of w s' x x' and of
+w^2 s^2 x x' at theta*.
+
+The sums of means are rounded once, elementary functions are those of ldpflow.numerics, and linear systems are
+solved with 40 digits. So theta*, G and S have equal bits on every machine.
 """
 
 from __future__ import annotations
@@ -27,18 +30,17 @@ Floats = NDArray[np.float64]
 
 MOST_ROWS = 2**20
 NEWTON_STEPS = 200
-HALVINGS = 40  # of one step
+HALVINGS = 40  # largest number of halvings of a step
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Columns of x, and y, of a file, each of shape (N,)."""
+    """Columns of x, and y, each of shape (N,)."""
 
     columns: list[Floats]
     y: Floats
 
     def along(self, theta: tuple[float, ...]) -> Floats:
-        """x' theta, added up in the order of the columns."""
         terms = [value * column for value, column in zip(theta, self.columns, strict=True)]
         return sum(terms[1:], terms[0])
 
@@ -57,13 +59,12 @@ class Fit:
     covariance: Matrix
 
     def text(self) -> str:
-        """N, then theta*, G and S row by row, in hexadecimal."""
+        """N and d, then theta* and the rows of G and S in hexadecimal."""
         numbers = [*self.truth, *(v for m in (self.curvature, self.covariance) for row in m for v in row)]
         return " ".join([str(self.size), str(len(self.truth)), *(value.hex() for value in numbers)])
 
     @classmethod
     def of_text(cls, text: str) -> Fit:
-        """Read the output of :meth:`text`."""
         size, dimension, *words = text.split()
         d, numbers = int(dimension), [float.fromhex(word) for word in words]
         if not 1 <= d <= 64 or len(numbers) != d + 2 * d * d or not all(map(math.isfinite, numbers)):
@@ -73,16 +74,16 @@ class Fit:
 
 
 Score = Callable[[Floats], tuple[Floats, Floats]]
-"""s and its derivative at z = x' theta of every row."""
+"""Scores s and their derivatives s' for given z = x' theta of all rows."""
 
 
 def mean(values: Floats) -> float:
-    """Mean, its sum rounded once."""
+    """Mean, with a correctly rounded sum."""
     return math.fsum(values.tolist()) / len(values)
 
 
 def second_moments(columns: list[Floats], weight: Floats) -> Matrix:
-    """Mean of weight x x'."""
+    """Mean of weight x x' over the rows."""
     d = len(columns)
     found = [[0.0] * d for _ in range(d)]
     for i in range(d):
@@ -93,7 +94,7 @@ def second_moments(columns: list[Floats], weight: Floats) -> Matrix:
 
 
 def solve(left: Matrix, right: list[float]) -> list[float] | None:
-    """Solution of a linear system with 40 digits, or None."""
+    """Solve a linear system with 40 digits. None if it is singular."""
     with constants.workdps(40):
         try:
             solution = mp.lu_solve(matrix(left), matrix(right))
@@ -103,7 +104,7 @@ def solve(left: Matrix, right: list[float]) -> list[float] | None:
 
 
 def check_independent(moments: Matrix, field: str, value: object) -> tuple[float, float]:
-    """Refuse dependent columns, and return the least and largest eigenvalue of second moments."""
+    """Return the least and largest eigenvalue of second moments. Linearly dependent columns are refused."""
     eigenvalues = np.linalg.eigvalsh(np.array(moments))
     low, high = float(eigenvalues[0]), float(eigenvalues[-1])
     if low <= 1e-9 * high:
@@ -113,9 +114,10 @@ def check_independent(moments: Matrix, field: str, value: object) -> tuple[float
 
 
 def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...], bound: float) -> Fit:
-    """theta*, G and S of rows with weights w > 0, by Newton's method.
+    """theta*, G and S of rows with weights w > 0, by Newton's method from ``start``.
 
-    ``bound`` is the largest derivative of s: with it in the place of s' a step always approaches the root.
+    ``bound`` is an upper bound of s'. A step with ``bound`` in place of s' is tried if Newton's step does not
+    make the gradient smaller.
     """
     columns = rows.columns
     whole = second_moments(columns, weight)
@@ -144,7 +146,7 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
     covariance = second_moments(columns, (weight * s) * (weight * s))
     typical = mean(np.abs(weight * s))
     least = np.linalg.eigvalsh(np.array(curvature))[0]
-    # For separable classes theta grows without end, and s' vanishes with the gradient.
+    # If a plane separates the classes, theta grows without limit, and both gradient and s' go to 0.
     if size > 1e-11 * (typical + mean(weight)) or least <= 1e-7 * bound * low:
         hint = "Classes that a plane separates, or residuals that are all cut off, have none."
         raise InputError("problem.target", "the file's rows", "rows whose mean gradient has one root", hint)
@@ -154,7 +156,7 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
 def descend(
     theta: tuple[float, ...], step: list[float], gradient: Callable[..., Any], size: float
 ) -> tuple[tuple[float, ...], list[float], float] | None:
-    """theta, gradient and its size after the step, which is halved until the gradient is smaller."""
+    """Halve the step until the gradient is smaller. Returns theta, gradient and its size, or None."""
     for k in range(HALVINGS):
         moved = tuple(value - 0.5**k * change for value, change in zip(theta, step, strict=True))
         if moved == theta:
@@ -166,7 +168,7 @@ def descend(
 
 
 def draw_rows(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of one chunk with rows, drawn with replacement from the table ``parameters``."""
+    """Fill the planes of CHUNK draws with rows of the table ``parameters``, drawn with replacement."""
     count = parameters.shape[0] // (kernel.D + 1)
     drawn = planes[kernel.D * STRIDE : kernel.D * STRIDE + PLANE]
     fill_uniform(state, 0.0, drawn)

@@ -2,12 +2,15 @@
 
     F(w) = (1/N) sum_i f(w, (x_i, y_i)),   f(w, (x, y)) = l(<w, x>, y) + sum_j h(w_j)
 
-There is no true parameter: the aim is a point with a small gradient of F. A synthetic data set is a
-replicate's own, a file is shared by all replicates. Synthetic x are scaled to one Euclidean norm.
+There is no true parameter. The aim is a point w with a small gradient of F. Each replicate has its own
+synthetic data set, but a file is shared by all replicates. Each x is scaled to the norm ``bound``.
 
-binary: two Gaussians, x = z + y separation u, u = (1, ..., 1) / sqrt(d) or (1, 0, ..., 0), a label
-flipped with probability ``label_noise``. real: y = <x, beta> + scale e, e Student with 2 degrees of
-freedom (infinite variance), beta = (1, -1, 1, ...) signal / bound.
+There are two laws of synthetic records, with z ~ N(0, I):
+
+* binary: x = z + y separation u, with u = (1, ..., 1) / sqrt(d) or u = (1, 0, ..., 0). The label y is -1 or
+  1, and then flipped with probability ``label_noise``.
+* real: x = z and y = <x, beta> + scale e, with beta = (1, -1, 1, ...) signal / bound. e has Student's t law
+  with 2 degrees of freedom, whose variance is infinite.
 """
 
 from __future__ import annotations
@@ -29,30 +32,29 @@ from ldpflow.settings import Parameters, canonical_json
 
 
 class FiniteSumProblem(BaseProblem):
-    """A smooth loss of a linear score, averaged over records.
+    """A smooth loss of <w, x>, averaged over records.
 
-    The module that defines a problem also holds its kernel functions, plain Python: ``loss(u, y,
-    problem)`` and its ``derivative`` in u; for a regulariser ``separable_loss(w, y, problem)`` and its
-    derivative ``separable`` (h and h', of one coordinate).
+    The module of a problem has its kernel functions, plain Python. With u = <w, x>, ``loss(u, y, problem)``
+    is l, and ``derivative(u, y, problem)`` is its derivative in u. A problem with a regulariser also has
+    ``separable_loss(w, y, problem)`` for h and ``separable(w, y, problem)`` for h', with one coordinate w.
 
     Parameters
     ----------
     d : int
-        Coordinates of a synthetic record; a file says its own.
+        Coordinates of a synthetic record. For a file it is the number of its columns x.
     bound : float
-        Euclidean norm to which every record's x is scaled. (Row by row: it costs no privacy.)
+        Euclidean norm to which x of every record is scaled.
     file : str, optional
-        A Parquet or CSV file of records instead of synthetic ones.
+        Parquet or CSV file with the records. Without it records are synthetic.
     target : str, optional
-        The file's column y; the other columns, or those named in ``features``, are x.
+        Column y of the file.
     features : tuple of str, optional
         Columns of the file that make x, all but the target by default.
     sha256 : str, optional
-        Digest of the file, filled in when it is first read and checked afterwards.
+        Digest of the file. It is filled in when the file is first read, and then checked.
     """
 
-    labels: ClassVar[Literal["binary", "real"]]
-    """Kind of the response y: -1 or 1, or any number."""
+    labels: ClassVar[Literal["binary", "real"]]  # y is -1 or 1, or any number
 
     d: Annotated[int, Field(ge=1, le=256)] = 10
     bound: Annotated[float, Field(gt=0, le=1e6)] = 1.0
@@ -74,26 +76,26 @@ class FiniteSumProblem(BaseProblem):
 
     @abstractmethod
     def lipschitz_of_loss(self) -> float:
-        """G = sup ||grad l||, which suffices for privacy: h cancels between neighbours."""
+        """G = sup ||grad l||. Privacy depends on l alone: h is equal for neighbouring data sets."""
 
     @abstractmethod
     def smoothness_of_loss(self) -> float:
-        """L, the Lipschitz constant of grad l, which suffices for privacy."""
+        """L, the Lipschitz constant of grad l."""
 
     def lipschitz(self) -> float:
-        """sup ||grad f||, h included."""
+        """sup ||grad f||."""
         return self.lipschitz_of_loss()
 
     def smoothness(self) -> float:
-        """Lipschitz constant of grad f, h included."""
+        """Lipschitz constant of grad f."""
         return self.smoothness_of_loss()
 
     def gap(self) -> float | None:
-        """An upper bound of F(0) - inf F over all data, if there is one."""
+        """An upper bound of F(0) - inf F over all data sets, or None."""
         return None
 
     def convex(self) -> bool:
-        """Whether F is convex, so that its minimum and the excess risk can be computed."""
+        """Whether F is convex. Then its minimum and the excess risk can be computed."""
         return False
 
     def variates(self) -> tuple[Variate, ...]:
@@ -102,24 +104,22 @@ class FiniteSumProblem(BaseProblem):
 
     @abstractmethod
     def data_parameters(self) -> Parameters:
-        """Argument ``law`` of the kernel function of the synthetic law (see `binary_record`)."""
+        """Argument ``law`` of :func:`binary_record` or :func:`real_record`."""
 
     def kernel_parameters(self) -> Parameters:
-        """Argument ``problem`` of the loss functions."""
         return {}
 
     @cached_property
     def records(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """x of shape (N, d), scaled to the bound, and y of shape (N,), of the file."""
+        """x of shape (N, d), scaled to the norm ``bound``, and y of shape (N,) of the file."""
         assert self.file is not None and self.target is not None
         return read_records(self.file, self.target, self.features, self.bound, self.labels)
 
     def data_key(self) -> str:
-        """Key of the ``data`` streams: problems with one law of records share their data."""
         return canonical_json(self.data_settings())
 
     def data_settings(self) -> dict[str, Any]:
-        """Settings that determine the synthetic data."""
+        """Settings of the law of synthetic records."""
         return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters().values())}
 
 
@@ -132,15 +132,14 @@ def separable(w, y, problem):  # type: ignore[no-untyped-def]
 
 
 class BinaryProblem(FiniteSumProblem):
-    """Labels -1 and 1, a loss of the margin y <w, x>.
+    """Labels -1 and 1, and a loss of the margin y <w, x>.
 
     Parameters
     ----------
     separation : float
-        Distance of each class's mean from 0, before rows are scaled; the noise has unit variance.
+        Norm of the mean of x in each class, before x is scaled. The coordinates of z have variance 1.
     direction : str
-        Direction of the means: ``diagonal``, (1, ..., 1), or ``axis``, the first coordinate. A penalty that
-        is a sum over coordinates distinguishes the two.
+        Direction of the means. ``diagonal``: (1, ..., 1). ``axis``: the first coordinate.
     label_noise : float in [0, 1]
         Probability that a synthetic label is flipped.
     """
@@ -159,13 +158,12 @@ class BinaryProblem(FiniteSumProblem):
 
     def data_settings(self) -> dict[str, Any]:
         settings = super().data_settings()
-        if self.direction == "diagonal":  # the older name, which keeps the records
+        if self.direction == "diagonal":  # data keys from before this setting existed
             settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
         return settings
 
 
 def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
-    """Fill x and return y in {-1, 1}."""
     v = data[kernel.D * STRIDE + at]
     y = 1.0 if v < 0.5 else -1.0
     square = 0.0
@@ -180,7 +178,6 @@ def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
 
 
 def real_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
-    """Fill x and return y."""
     square = 0.0
     for j in range(kernel.D):
         x[j] = data[j * STRIDE + at]
@@ -196,7 +193,7 @@ def real_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
 
 
 def all_records(kernel, state, variates, law, n, rows, targets):  # type: ignore[no-untyped-def]
-    """Draw n records of every lane, contiguous by lane: rows[(lane * n + i) * d + j]."""
+    """Draw n records of every lane. ``rows`` is flat over (lane, record, coordinate)."""
     data = np.empty(kernel.DATA_PLANES * STRIDE)
     for i in range(n):
         if i % CHUNK == 0:

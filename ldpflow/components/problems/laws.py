@@ -1,4 +1,4 @@
-"""Laws of data and errors: location and scale of a standard variate, density, quantile and cdf."""
+"""Laws of data and errors: quantile, density and distribution function of location + scale Z."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from ldpflow.numerics import constants
 
 @dataclass(frozen=True)
 class Variate:
-    """A standard law to draw from: a sampler's name and its parameter (degrees of freedom or shape).
+    """Standard variate that a kernel draws: the name of a sampler and its parameter, df or shape.
 
-    ``law`` holds the table of a column or the components of a mixture. ``role`` is its stream if that is not
-    the component's: ``budgets`` (public randomness), or ``position`` (the number of the draw).
+    ``law`` is given if the variate needs a table, components or a law of a plug-in. ``role`` is the role of
+    the stream if it is not that of the component: ``budgets`` for public randomness, ``position`` for the
+    number of the draw.
     """
 
     name: str
@@ -32,7 +33,7 @@ class Variate:
 
 @dataclass(frozen=True)
 class Component:
-    """Law of a mixture and its weight. Weights need not sum to 1."""
+    """Law in a mixture, and its weight. The weights of a mixture need not sum to 1."""
 
     weight: float
     law: Law
@@ -40,15 +41,24 @@ class Component:
 
 @dataclass(frozen=True)
 class Law:
-    """The law of ``location + scale * Z``, Z standard.
+    """The law of ``location + scale * Z``. These are the laws of Z, with a = ``shape``:
 
-    Standard laws: normal N(0, 1); laplace, density exp(-|x|)/2; exponential, density exp(-x) on
-    x > 0; uniform on (0, 1); logistic; student_t with ``df`` degrees of freedom (1: Cauchy);
-    bimodal, N(-3/2, 1) and N(3/2, 1) in equal parts. With ``shape`` a > 0: lognormal exp(a N);
-    weibull (-log U)^(1/a); pareto U^(-1/a) >= 1; gamma, density x^(a-1) exp(-x)/Gamma(a).
-    mixture: one of ``components``, drawn with its weight. empirical: the law ``table`` of a column. records:
-    one of the records of ``table``.
-    A plug-in's law is ``own``.
+        normal        N(0, 1)
+        laplace       density exp(-|x|)/2
+        exponential   density exp(-x) for x > 0
+        uniform       uniform on (0, 1)
+        logistic      distribution function 1/(1 + exp(-x))
+        student_t     Student's t with ``df`` degrees of freedom
+        bimodal       N(-3/2, 1) or N(3/2, 1), each with probability 1/2
+        lognormal     exp(a N) with N from N(0, 1)
+        weibull       (-log U)^(1/a) with U uniform on (0, 1)
+        pareto        U^(-1/a) with U uniform on (0, 1)
+        gamma         density x^(a-1) exp(-x)/Gamma(a)
+        mixture       one of ``components``, drawn with its weight
+        empirical     smooth law of a column, in ``table``
+        records       record of a column, drawn with replacement from ``table``
+
+    A law of a plug-in is in ``own``.
     """
 
     name: str
@@ -62,41 +72,36 @@ class Law:
 
     @property
     def parameter(self) -> float:
-        """Degrees of freedom or shape, or 0 for a law without."""
         return next((a for a in (self.df, self.shape) if a is not None), 0.0)
 
     @property
     def variate(self) -> Variate:
-        """Variate Z."""
         composed = self.table is not None or bool(self.components) or self.own is not None
         standard = replace(self, location=0.0, scale=1.0, df=None, shape=None) if composed else None
         return Variate(self.name, self.parameter, law=standard)
 
     @cached_property
     def standard(self) -> StandardLaw:
-        """Law of Z without a table."""
+        """Law of Z, for laws without ``table``."""
         if self.components:
             return Mixture(self.components)
         return self.own or BundledLaw(self.name, self.parameter)
 
     def standard_quantile(self, tau: float) -> float:
-        """tau-quantile of Z."""
         with constants.workdps(40):
             return float((self.table or self.standard).quantile(mpf(tau)))
 
     def has_quantile(self, tau: float) -> bool:
-        """Whether the tau-quantile is a finite double with a positive density."""
+        """Whether the tau-quantile is a finite double at which the density is positive."""
         try:
             return math.isfinite(self.quantile(tau)) and self.density_at_quantile(tau) > 0.0
         except (ZeroDivisionError, OverflowError):
             return False
 
     def quantile(self, tau: float) -> float:
-        """tau-quantile of the law."""
         return self.location + self.scale * self.standard_quantile(tau)
 
     def density_at_quantile(self, tau: float) -> float:
-        """Density of the law at its tau-quantile."""
         if self.table is not None:
             return 1.0 / (self.scale * self.table.sparsity(tau))
         z = self.standard_quantile(tau)
@@ -107,7 +112,7 @@ class Law:
             return float(self.standard.density(mpf(z))) / self.scale
 
     def slope_at_quantile(self, tau: float) -> float:
-        """Derivative of the density at the tau-quantile, or the mean of both sides at a kink."""
+        """Derivative of the density at the tau-quantile. At a kink it is the mean of both sides."""
         if self.table is not None:
             return self.table.slope(tau) / self.scale**2
         with constants.workdps(60):
@@ -117,18 +122,15 @@ class Law:
             return float(change / (2 * step)) / self.scale**2
 
     def cdf_values(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(X <= x) for an array, absolute error below 1e-12, bits equal on every processor."""
+        """P(X <= x) for an array x, with an absolute error below 1e-12."""
         return (self.table or self.standard).cdf_values((x - self.location) / self.scale)
 
 
 @dataclass(frozen=True)
 class Mixture(StandardLaw):
-    """Mixture of laws that have their own location and scale."""
-
     components: tuple[Component, ...]
 
     def parts(self) -> list[tuple[Any, Law]]:
-        """Laws with weights that sum to 1."""
         total = sum(mpf(part.weight) for part in self.components)
         return [(mpf(part.weight) / total, part.law) for part in self.components]
 
@@ -145,7 +147,7 @@ class Mixture(StandardLaw):
             law.location + mpf(law.scale) * mpf(law.standard_quantile(float(t))) for _, law in self.parts()
         ]
         low, high = min(ends), max(ends)
-        # The ends are rounded: the margin keeps the root inside the bracket.
+        # The ends are rounded. With the margin the root is between low and high.
         margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
         return find_root(lambda z: self.cdf(z) - t, low - margin, high + margin)
 

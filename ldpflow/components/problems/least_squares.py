@@ -1,11 +1,12 @@
 """Linear regression with squared loss: y = <x, w*> + sigma z, F(w) = E (y - <x, w>)^2 / 2.
 
-The gradient of a record is x (<x, w> - y), unbounded; the excess risk is ||w - w*||_H^2 / 2 with
-H = E x x'. Synthetic x has independent coordinates of mean 0 and variance lambda_j, so that H =
-diag(lambda). With a file the population is the file: w* is its least squares solution, H its matrix of
-second moments, and a replicate visits the records in a random order of its own, each at most once.
-Source of the constants: Varshney, Thakurta and Jain (2022), "(Nearly) optimal private linear regression
-via adaptive clipping", Section 2; its R_x^2 = d for N(0, I) should read d + 2.
+The gradient of a record is x (<x, w> - y), which is unbounded. The excess risk is ||w - w*||_H^2 / 2, where
+H is E x x'. The coordinates of synthetic x are independent with mean 0 and variance lambda_j. So H is
+diag(lambda). With a file the population is the file: w* is its least squares solution, and H has its second
+moments. A replicate uses the records in a random order, each at most once.
+
+Source of the constants: Varshney, Thakurta and Jain (2022), "(Nearly) optimal private linear regression via
+adaptive clipping", Section 2. Its R_x^2 = d for N(0, I) should be d + 2.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES, STRIDE
 from ldpflow.settings import Parameters, canonical_json
 
-LAWS = {  # sampler, scale to variance 1, fourth moment at that scale
+LAWS = {  # sampler, factor that makes the variance 1, fourth moment with this factor
     "normal": ("normal", 1.0, 3.0),
     "uniform": ("symmetric_uniform", math.sqrt(3.0), 1.8),
     "rademacher": ("rademacher", 1.0, 1.0),
@@ -41,25 +42,29 @@ class LeastSquares(Problem):
     Parameters
     ----------
     d : int
-        Coordinates of a synthetic record; a file says its own.
+        Coordinates of a synthetic record. For a file it is the number of its columns x.
     kappa : float >= 1
         Condition number: lambda_j falls geometrically from 1 to 1/kappa.
     eigenvalues : tuple of float, optional
-        lambda, instead of d and kappa.
+        lambda, in place of d and kappa.
     norm : float
-        ||w*||; every coordinate of w* is norm / sqrt(d).
+        ||w*||. Every coordinate of w* is norm / sqrt(d).
     coefficients : tuple of float, optional
-        w*, instead of norm.
+        w*, in place of norm.
     sigma : float >= 0
         Standard deviation of y given x.
     design : str
-        Law of x's coordinates: normal, uniform or rademacher (sub-Gaussian, a = 1/2 in the paper's tail
-        condition) or laplace (sub-exponential, a = 1).
+        Law of the coordinates of x.
     errors : str
-        Law of z, one of these names.
-    file, target, features, sha256
-        A Parquet or CSV file of records, its column y, the columns that make x (all others by default),
-        and the file's digest, filled in when it is first read and checked afterwards.
+        Law of z.
+    file : str, optional
+        Parquet or CSV file with the records. Without it records are synthetic.
+    target : str, optional
+        Column y of the file.
+    features : tuple of str, optional
+        Columns of the file that make x, all but the target by default.
+    sha256 : str, optional
+        Digest of the file. It is filled in when the file is first read, and then checked.
     """
 
     cites: ClassVar = ("varshney2022",)
@@ -101,14 +106,14 @@ class LeastSquares(Problem):
         return self.d
 
     def data_key(self) -> str:
-        """Key without sigma, w* and H, which share standard variates."""
+        """Key without sigma, w* and H. Problems that differ in these have the same standard variates."""
         simulated = ("kind", "d", "design", "errors")
         names = simulated if self.file is None else ("sha256", "target", "features")
         return canonical_json({name: getattr(self, name) for name in names})
 
     @cached_property
     def lambdas(self) -> tuple[float, ...]:
-        """Eigenvalues of a synthetic H, its diagonal."""
+        """Diagonal of H of a synthetic design."""
         if self.eigenvalues is not None:
             return self.eigenvalues
         with constants.workdps(40):
@@ -127,8 +132,7 @@ class LeastSquares(Problem):
         return (*(Variate(LAWS[self.design][0]),) * self.d, Variate(LAWS[self.errors][0]))
 
     def kernel_parameters(self) -> Parameters:
-        """Scale of the errors, scales of x's coordinates, w*."""
-        if self.file is not None:  # its table holds x and y - <x, w*>
+        if self.file is not None:  # the table has x and y - <x, w*>
             return {"error_scale": 1.0, "scales": (1.0,) * self.d, "coefficients": self.truth()}
         unit = LAWS[self.design][1]
         return {
@@ -154,40 +158,38 @@ class LeastSquares(Problem):
     def gradient_covariance(self) -> Matrix:
         return scale_matrix(self.curvature(), self.error_variance())
 
-    # The constants that the paper's algorithms take as known in advance. Those of a file are rounded up
-    # (the least eigenvalue down) to three digits: they are equal on every machine.
+    # Constants that the paper's algorithms take as known. For a file, Tr H, eigenvalues of H and R_x^2 are
+    # rounded to three digits, so that they are equal on every machine.
 
     def error_variance(self) -> float:
-        """sigma^2."""
         return self.population.variance if self.file is not None else self.sigma * self.sigma
 
     def kurtosis(self) -> float:
-        """E x_j^4 / lambda_j^2 of a synthetic design."""
+        """E x_j^4 / lambda_j^2 for a synthetic design."""
         return LAWS[self.design][2]
 
     def tail(self) -> tuple[float, float]:
-        """K_2 and a of the tail condition, for the normal law and (a = 1) the Laplace law.
+        """K_2 and a of the paper's tail condition.
 
-        sqrt(8/3) makes E exp(v^2/K^2) = 2 for the normal law, an upper bound for the bounded laws. A standard
-        Laplace variate has E exp(|v|/K) = 2 at K = sqrt(2).
+        If a law is laplace, a is 1, and E exp(|v|/K_2) is 2 for a Laplace v with variance 1. Otherwise a is
+        1/2, and E exp(v^2/K_2^2) is 2 for a normal v and smaller for the bounded laws.
         """
         heavy = "laplace" in (self.design, self.errors)
         return (math.sqrt(2.0), 1.0) if heavy else (math.sqrt(8.0 / 3.0), 0.5)
 
     def trace(self) -> float:
-        """Tr H = E ||x||^2."""
         return self.population.trace if self.file is not None else math.fsum(self.lambdas)
 
     def largest(self) -> float:
-        """||H||."""
+        """||H||, the largest eigenvalue of H."""
         return self.population.largest if self.file is not None else max(self.lambdas)
 
     def smallest(self) -> float:
-        """Least eigenvalue of H, the paper's mu."""
+        """Least eigenvalue of H, mu in the paper."""
         return self.population.smallest if self.file is not None else min(self.lambdas)
 
     def radius_square(self) -> float:
-        """R_x^2, the least R^2 with E ||x||^2 x x' <= R^2 H: Tr H + (kurtosis - 1) ||H||."""
+        """R_x^2, the least R^2 with E ||x||^2 x x' <= R^2 H."""
         if self.file is not None:
             return self.population.radius_square
         return self.trace() + (self.kurtosis() - 1.0) * self.largest()
@@ -212,7 +214,7 @@ class LeastSquares(Problem):
 
 
 class FileMoments:
-    """Least squares on all records of a file, with exactly rounded sums."""
+    """Least squares solution of all records of a file, and constants of the file."""
 
     def __init__(self, columns: list[NDArray[np.float64]], y: NDArray[np.float64], file: str) -> None:
         moments = second_moments(columns, np.ones(len(y)))
@@ -243,7 +245,7 @@ def round_to_three_digits(value: float, towards: Any) -> float:
 
 
 def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """<x, theta> - y of one lane's record. The last plane holds the error."""
+    """<x, theta> - y. The last plane has the error."""
     r = -problem.error_scale * data[kernel.D * STRIDE + at]
     for j in range(kernel.D):
         r += feature(j, data, at, problem) * (theta[j * LANES + lane] - problem.coefficients[j])
@@ -251,12 +253,10 @@ def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped
 
 
 def feature(j, data, at, problem):  # type: ignore[no-untyped-def]
-    """x_j."""
     return problem.scales[j] * data[j * STRIDE + at]
 
 
 def square_norm(kernel, data, at, problem):  # type: ignore[no-untyped-def]
-    """||x||^2."""
     square = 0.0
     for j in range(kernel.D):
         x = feature(j, data, at, problem)

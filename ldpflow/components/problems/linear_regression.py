@@ -5,8 +5,8 @@ y = x' theta* + e, x ~ N(0, I_d), e ~ N(0, 1). With r = y - x' theta and psi_c(r
     mallows: g = -psi_c(r) u(x) x,  u = min(1, 2/||x||^2);  ||g|| <= C0 = sqrt(2) c
     clip:    g = -psi_c(r) x min(1, C0/(|psi_c(r)| ||x||)), C0 given
 
-Both are odd in e, so theta* is the root of the mean gradient for both. Source: the experiments of
-"Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024).
+At theta* both gradients are odd functions of e, so theta* is the root of the mean gradient. Source: the
+experiments of "Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024).
 """
 
 from __future__ import annotations
@@ -51,25 +51,23 @@ class LinearRegression(BoundedRegression):
     def smoothness(self) -> float | None:
         return None if self.clip is not None else 2.0
 
-    def fit_of(self, rows: Rows) -> Fit:
-        cut = np.minimum(self.huber, self.row_limits(rows))
-
+    def fit_of(self, rows: Rows, weight: Floats) -> Fit:
         def score(z: Floats) -> tuple[Floats, Floats]:
             residual = rows.y - z
-            return -np.clip(residual, -cut, cut), (np.abs(residual) < cut).astype(np.float64)
+            inside = (np.abs(residual) < self.huber).astype(np.float64)
+            return -np.clip(residual, -self.huber, self.huber), inside
 
-        weight = self.row_weights(rows)
         moments = second_moments(rows.columns, weight)
         start = solve(moments, [mean(weight * rows.y * column) for column in rows.columns])
         return fit_rows(rows, weight, score, tuple(start or (0.0,) * len(rows.columns)), 1.0)
 
     def last_column(self, rows: Rows) -> Floats:
-        """The error y - x' theta*."""
+        """Errors y - x' theta*."""
         residual: Floats = rows.y - rows.along(self.coefficients)
         return residual
 
     def one_point_convexity(self, distance: float) -> float | None:
-        """E[u psi(R z) z]/R at R = ``distance``, z = x'v, ||v|| = 1, psi(w) = E psi_c(e + w), falls in R."""
+        """E[u psi(R z) z]/R, where R is ``distance``, z = x'v with ||v|| = 1, and psi(w) = E psi_c(e + w)."""
         if self.clip is not None or self.file is not None:
             return None
         from scipy.special import ndtr
@@ -85,20 +83,12 @@ class LinearRegression(BoundedRegression):
 
         return mean_along(self.dimension, slope, self.kinks())
 
-    def caution(self) -> str | None:
-        if self.clip is None or self.file is not None:
-            return None
-        return (
-            "linear_regression with bounding = 'clip': clipping leaves theta* in place only because "
-            "the errors are symmetric; bounding = 'mallows' needs no symmetry"
-        )
-
     def kinks(self) -> tuple[float, ...]:
         """Radii at which the weights are not smooth."""
         return (math.sqrt(2.0),) if self.clip is None else (self.clip / self.huber,)
 
     def moment(self, power: int) -> Matrix:
-        """H = h I, h = E[u ||x||^2 P(|e| < c)]/d, and S = v I, v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
+        """H = h I with h = E[u ||x||^2 P(|e| < c)]/d, and S = v I with v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
         d = self.dimension
 
         def integrand(r: mpf) -> mpf:
@@ -115,7 +105,7 @@ class LinearRegression(BoundedRegression):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta) = -psi_c(r) times the weight, times x. The last plane holds e."""
+    """g((x, y), theta), see the top of this module. The last plane has e."""
     residual = data[kernel.D * STRIDE + at]
     square = 0.0
     for j in range(kernel.D):
@@ -128,9 +118,9 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
 
 
 def loss_gap(z, truth, square, problem):  # type: ignore[no-untyped-def]
-    """E[u rho_c(y - z)] - E[u rho_c(y - z*)] over y given x, z = x' theta, square = ||x||^2.
+    """u E[rho_c(y - z) - rho_c(y - z*)] given x, with Huber's loss rho_c.
 
-    With v = z* - z, a = -c - v, b = c - v and e standard normal: E rho_c(e + v) in closed form.
+    z is x' theta, z* (``truth``) is x' theta*, and ``square`` is ||x||^2. y - z is e + v with v = z* - z.
     """
     c = problem.huber
     v = truth - z

@@ -2,12 +2,12 @@
 
 y ~ Bernoulli(p*), p* = 1/(1 + exp(-x' theta*)), x ~ N(0, I_d) or x = 1. With p = 1/(1 + exp(-x' theta))
 
-    mallows: g = (p - y) u(x) x,  u = min(1, 2/||x||^2);  ||g|| <= C0 = sqrt(2) (1 where x = 1)
+    mallows: g = (p - y) u(x) x,  u = min(1, 2/||x||^2);  ||g|| <= C0 = sqrt(2), or 1 for x = 1
     clip:    g = (p - y) x min(1, C0/||(p - y) x||), C0 given
 
-Clipping moves the root of the mean gradient away from theta*: its estimates are biased, its curvature
-at theta* is not that of the limit law, and no oracle interval exists. Source: the experiments of
-"Non-asymptotic analysis of SGD under local differential privacy guarantee" (2024).
+Clipping moves the root of the mean gradient away from theta*. So estimates are biased, and there is no oracle
+interval. Source: the experiments of "Non-asymptotic analysis of SGD under local differential privacy
+guarantee" (2024).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class LogisticRegression(BoundedRegression):
     Parameters
     ----------
     covariates : str
-        ``normal``: x ~ N(0, I_d), no intercept. ``one``: x = 1 and d = 1, the log-odds of a bit.
+        ``normal``: x ~ N(0, I_d) without intercept. ``one``: x = 1 and d = 1, so theta* is the log-odds of y.
     """
 
     kind: Literal["logistic_regression"] = "logistic_regression"
@@ -50,7 +50,6 @@ class LogisticRegression(BoundedRegression):
         return self
 
     def variates(self) -> tuple[Variate, ...]:
-        # |Rademacher| is 1.
         x = Variate("normal" if self.covariates == "normal" else "rademacher")
         return (*((x,) * self.dimension), Variate("uniform"))
 
@@ -71,35 +70,28 @@ class LogisticRegression(BoundedRegression):
     def caution(self) -> str | None:
         if self.clip is None:
             return None
-        if self.file is not None:
-            return (
-                "logistic_regression with bounding = 'clip' on a file: the parameter is the root of the mean "
-                "clipped gradient, not that of logistic regression"
-            )
         return (
             "logistic_regression with bounding = 'clip': clipped gradients have their root away "
             "from theta*; estimates are biased, and the oracle interval is undefined"
         )
 
     def labels(self, rows: Rows) -> Floats:
-        """y as 0 and 1: the larger of its two values is 1."""
+        """0 for the smaller of the two values of y, 1 for the larger."""
         return np.asarray((rows.y == check_two_values(rows.y, self.target)[1]).astype(np.float64))
 
-    def fit_of(self, rows: Rows) -> Fit:
+    def fit_of(self, rows: Rows, weight: Floats) -> Fit:
         from ldpflow.numerics.distributions import cdf_values
 
-        y, limit = self.labels(rows), self.row_limits(rows)
+        y = self.labels(rows)
 
         def score(z: Floats) -> tuple[Floats, Floats]:
             p = cdf_values("logistic", z)
-            inside = (np.abs(p - y) < limit).astype(np.float64)
-            return np.clip(p - y, -limit, limit), inside * p * (1.0 - p)
+            return p - y, p * (1.0 - p)
 
-        weight = self.row_weights(rows)
         return fit_rows(rows, weight, score, (0.0,) * len(rows.columns), 0.25)
 
     def last_column(self, rows: Rows) -> Floats:
-        """Number below every probability for y = 1, above every one for y = 0."""
+        """Numbers in place of uniforms: below p* for y = 1, above p* for y = 0."""
         return np.where(self.labels(rows) == 1.0, -1.0, 2.0)
 
     def moment(self, power: int) -> Matrix:
@@ -123,7 +115,6 @@ class LogisticRegression(BoundedRegression):
 
 
 def bernoulli(z: mpf) -> mpf:
-    """p (1 - p) for p = 1/(1 + e^-z)."""
     p = 1 / (1 + mp.exp(-z))
     return p * (1 - p)
 
@@ -135,7 +126,7 @@ def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta) = (p - y) times the weight, times x; y = 1{U < p*}, U in the last plane."""
+    """g((x, y), theta), see the top of this module. y = 1{U < p*}, and the last plane has U."""
     one = problem.one > 0.0
     z = 0.0
     truth = 0.0
@@ -152,7 +143,10 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
 
 
 def loss_gap(z, truth, square, problem):  # type: ignore[no-untyped-def]
-    """E[u (log(1 + e^z) - y z)] less its value at z*, over y given x, z = x' theta, square = ||x||^2."""
+    """u E[l(z) - l(z*)] given x, with l(z) = log(1 + e^z) - y z.
+
+    z is x' theta, z* (``truth``) is x' theta*, and ``square`` is ||x||^2.
+    """
     p = 1.0 / (1.0 + exp(-truth))
     # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|)
     here = max(z, 0.0) + log(1.0 + exp(-np.abs(z))) - p * z

@@ -1,10 +1,9 @@
-"""Regression scores bounded by Mallows weights or by clipping, and their population constants.
+"""Regressions whose gradients are bounded by Mallows weights or by clipping, and their population constants.
 
-A score s(x, y, theta) x with a bounded residual score s is made bounded in x too, either by the weight
-u(x) = min(1, 2/||x||^2), which leaves theta* in place (the conditional mean of s at theta* is 0
-for every u), or by clipping, g min(1, C0/||g||), which in general moves it. Covariates are
-x ~ N(0, I_d), so that ||x|| and x/||x|| are independent and every constant is an integral over a
-radius and an angle.
+A gradient is s(x, y, theta) x with a bounded score s. Mallows weights u(x) = min(1, 2/||x||^2) make it
+bounded. They do not move theta*, since E[s | x] = 0 at theta*. Clipping, g min(1, C0/||g||), makes it
+bounded too, but in general it moves the root of the mean gradient. For covariates x ~ N(0, I_d), the radius
+||x|| and the direction x/||x|| are independent, so each constant is an integral over a radius and an angle.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from ldpflow.numerics import constants
 from ldpflow.settings import Setting, canonical_json
 
 DIGITS = 30
-ROWS_PER_COLUMN = 16  # a file needs more rows than this many times its columns
+ROWS_PER_COLUMN = 16  # a file needs more than so many rows for each column
 NODES = 48  # Gauss-Legendre nodes per panel
 
 
@@ -39,19 +38,19 @@ class BoundedRegression(Problem):
     Parameters
     ----------
     coefficients : tuple of float
-        theta*; its length d is the dimension.
+        theta*. Its length d is the dimension.
     bounding : str
-        ``mallows`` or ``clip``: how the gradient is bounded in x.
+        How the gradient is bounded: ``mallows`` by weights, ``clip`` by clipping.
     clip : float, optional
-        C0 of ``clip``; must be given with it and only with it.
+        C0, for ``bounding = "clip"`` alone.
     file : str, optional
-        A Parquet or CSV file whose rows are the population: records are drawn with replacement.
+        Parquet or CSV file. Records are its rows, drawn with replacement.
     target : str, optional
-        The file's column y.
+        Column y of the file.
     features : tuple of str, optional
         Columns of the file that make x, all but the target by default.
     sha256 : str, optional
-        Digest of the file, filled in when it is first read and checked afterwards.
+        Digest of the file. It is filled in when the file is first read, and then checked.
     moments : str, optional
         theta*, G and S of the rows, filled in with the digest.
     """
@@ -69,6 +68,8 @@ class BoundedRegression(Problem):
     def check_clip(self) -> Self:
         if (self.bounding == "clip") != (self.clip is not None):
             raise ValueError("clip must be given with bounding = 'clip' and not without it")
+        if self.clip is not None and self.file is not None:
+            raise ValueError("bounding = 'clip' has no file")
         return self
 
     @model_validator(mode="after")
@@ -81,7 +82,9 @@ class BoundedRegression(Problem):
             if identity is None:
                 return self
             values["sha256"] = identity[0]
-            values["moments"] = self.fit_of(self.rows()).text()
+            rows = self.rows()
+            weight = np.minimum(1.0, 2.0 / np.maximum(rows.square_norms(), 1e-300))
+            values["moments"] = self.fit_of(rows, weight).text()
         elif self.sha256 is None:
             raise ValueError("moments go with sha256")
         try:
@@ -95,7 +98,6 @@ class BoundedRegression(Problem):
 
     @property
     def fit(self) -> Fit | None:
-        """theta*, G and S of the rows of a file, or None for simulated records."""
         return None if self.moments is None else Fit.of_text(self.moments)
 
     def rows(self) -> Rows:
@@ -108,16 +110,16 @@ class BoundedRegression(Problem):
         return Rows([np.ascontiguousarray(column) for column in columns], y)
 
     @abstractmethod
-    def fit_of(self, rows: Rows) -> Fit:
-        """theta*, G and S of rows."""
+    def fit_of(self, rows: Rows, weight: Floats) -> Fit:
+        """theta*, G and S of the rows of a file with weights u."""
 
     @abstractmethod
     def last_column(self, rows: Rows) -> Floats:
-        """Column of the kernel's table after those of x."""
+        """Last column of the kernel's table. The others are those of x."""
 
     @abstractmethod
     def moment(self, power: int) -> Matrix:
-        """G for power 1 and S for power 2 of simulated records, means of u^power."""
+        """G (power 1) or S (power 2) for simulated records. It is a mean of u^power."""
 
     def curvature(self) -> Matrix:
         fit = self.fit
@@ -126,19 +128,6 @@ class BoundedRegression(Problem):
     def gradient_covariance(self) -> Matrix:
         fit = self.fit
         return self.moment(2) if fit is None else fit.covariance
-
-    def row_weights(self, rows: Rows) -> Floats:
-        """u(x) of every row, or 1 if gradients are clipped."""
-        if self.clip is not None:
-            return np.ones(len(rows.y))
-        square = rows.square_norms()
-        return np.asarray(np.minimum(1.0, 2.0 / np.maximum(square, 1e-300)))
-
-    def row_limits(self, rows: Rows) -> Floats:
-        """Largest score of every row that is not clipped, infinite without clipping."""
-        if self.clip is None:
-            return np.full(len(rows.y), math.inf)
-        return np.asarray(self.clip / np.maximum(np.sqrt(rows.square_norms()), 1e-300))
 
     def stored_records(self) -> int:
         fit = self.fit
@@ -151,7 +140,7 @@ class BoundedRegression(Problem):
         return table_of(self)
 
     def key_settings(self) -> dict[str, Any]:
-        """Settings without the coefficients of a file, which follow from it."""
+        """Settings of the path key, without coefficients that follow from a file."""
         found = super().key_settings()
         return found if self.file is None else {k: v for k, v in found.items() if k != "coefficients"}
 
@@ -162,7 +151,7 @@ class BoundedRegression(Problem):
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Add the digest of the file and the results of its rows, if the axes name one case."""
+        """Read a file that the axes name, if they have one case. Add its digest, coefficients and moments."""
         read = axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,)
         if read or any(len(values) != 1 for values in axes.values()):
             return axes
@@ -192,14 +181,13 @@ def table_of(problem: BoundedRegression) -> Floats:
 
 @cache
 def gauss_legendre() -> list[tuple[Any, Any]]:
-    """Nodes and weights on [-1, 1], 3 * 2^4 = NODES of them."""
     with constants.workdps(DIGITS):
         nodes: list[tuple[Any, Any]] = GaussLegendre(mp).calc_nodes(5, mp.prec)
         return nodes
 
 
 def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
-    """Integral of a function that is smooth between the cuts."""
+    """Integral of a function from the first cut to the last. It must be smooth between cuts."""
     total = mpf(0)
     for low, high in pairwise(cuts):
         half, middle = (high - low) / 2, (high + low) / 2
@@ -208,8 +196,8 @@ def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
 
 
 def radial_mean(d: int, f: Callable[[Any], Any], kinks: tuple[float, ...] = ()) -> Any:
-    """E f(||x||) for x ~ N(0, I_d) in mpmath, f not smooth at the radii ``kinks``."""
-    # The chi density is below 1e-25 of its peak beyond sqrt(d) + 11.
+    """E f(||x||) for x ~ N(0, I_d) with mpmath. f need not be smooth at the radii ``kinks``."""
+    # Beyond sqrt(d) + 11 the density of ||x|| is below 1e-25 of its peak.
     last = mp.sqrt(d) + 11
     inner = [k for k in kinks if 0 < k < last]
     cuts = sorted({mpf(0), *(mpf(k) for k in inner), *(last * mpf(i) / 5 for i in range(1, 6))})
@@ -223,9 +211,10 @@ def weight(r: Any) -> Any:
 
 
 def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()) -> tuple[Any, Any]:
-    """Eigenvalues of E f(r, t) x x' along a direction and across it, f even in the cosine t.
+    """Eigenvalues of E f(r, t) x x' along a direction and across it, for x ~ N(0, I_d) and f even in t.
 
-    They are E f r^2 t^2 and E f r^2 (1 - t^2)/(d - 1).
+    r is ||x||, and t is the cosine of the angle between x and the direction. The eigenvalues are E f r^2 t^2
+    and E f r^2 (1 - t^2)/(d - 1).
     """
     if d == 1:
         return radial_mean(1, lambda r: f(r, mpf(1)) * r**2, kinks), mpf(0)
@@ -244,7 +233,7 @@ def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, .
 
 
 def mean_along(d: int, f: Callable[[Floats, Floats], Floats], kinks: tuple[float, ...] = ()) -> float:
-    """E f(r, t) r^2 t^2 in double precision, f vectorised and even in t."""
+    """E f(r, t) r^2 t^2 in double precision, see :func:`along_and_across`. f takes arrays."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     last = math.sqrt(d) + 11
     cuts = np.unique([0.0, *(k for k in kinks if k < last), *(last * i / 5 for i in range(1, 6))])
@@ -262,8 +251,8 @@ def mean_along(d: int, f: Callable[[Floats, Floats], Floats], kinks: tuple[float
 
 
 def bounded(score, square, clip):  # type: ignore[no-untyped-def]
-    """Score of a bounded gradient, square = ||x||^2: clipped where C0 is given (0 else), or weighted by u."""
+    """Score of a bounded gradient. ``square`` is ||x||^2, and ``clip`` is C0, or 0 for Mallows weights."""
     if clip > 0.0:
-        # C0/(|score| ||x||) is infinite, not undefined, for a score of 0.
+        # The quotient is infinite if the score is 0.
         return score * min(1.0, clip / (np.abs(score) * np.sqrt(square)))
     return score * min(1.0, 2.0 / square)

@@ -19,12 +19,12 @@ from ldpflow.settings import Parameters
 
 
 class NonconvexLogistic(BinaryProblem):
-    """Logistic loss plus ``penalty`` times sum_j w_j^2 / (1 + w_j^2).
+    """Logistic loss plus ``penalty`` sum_j w_j^2 / (1 + w_j^2).
 
     Parameters
     ----------
     penalty : float
-        lambda >= 0.
+        Factor of the regulariser, >= 0.
     """
 
     kind: Literal["nonconvex_logistic"] = "nonconvex_logistic"
@@ -43,7 +43,7 @@ class NonconvexLogistic(BinaryProblem):
         return self.bound**2 / 4.0 + 2.0 * self.penalty
 
     def gap(self) -> float:
-        """log 2, the loss at 0: a loss is never negative."""
+        """log 2, the loss at 0. A loss is at least 0."""
         return math.log(2.0)
 
     def convex(self) -> bool:
@@ -54,23 +54,20 @@ class NonconvexLogistic(BinaryProblem):
 
 
 def loss(u, y, problem):  # type: ignore[no-untyped-def]
-    """log(1 + exp(-y u)), without overflow."""
+    """log(1 + exp(-y u)). This form does not overflow."""
     margin = y * u
     return max(-margin, 0.0) + log(1.0 + exp(-np.abs(margin)))
 
 
 def derivative(u, y, problem):  # type: ignore[no-untyped-def]
-    """-y / (1 + exp(y u))."""
     return -y / (1.0 + exp(y * u))
 
 
 def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
-    """penalty w^2 / (1 + w^2)."""
     square = w * w
     return problem.penalty * square / (1.0 + square)
 
 
 def separable(w, y, problem):  # type: ignore[no-untyped-def]
-    """penalty 2 w / (1 + w^2)^2."""
     rest = 1.0 + w * w
     return problem.penalty * 2.0 * w / (rest * rest)

@@ -1,4 +1,4 @@
-"""Base classes of problems: an estimand, its data law and its gradient."""
+"""Base classes of problems."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from ldpflow.settings import InputModel, Parameters, Settings, canonical_json
 
 
 class Units(InputModel):
-    """Location and scale in which a study gives its steps and its start.
+    """Unit in which a study gives its step constant c and its start theta0.
 
-    A step constant c means c ``scale``, a start theta0 means ``location`` + ``scale`` theta0, in the unit of
-    the data. Path and key equal those of a study with the converted numbers.
+    In the unit of the data these are ``scale`` c and ``location`` + ``scale`` theta0. A study with the
+    converted numbers has the same path keys.
 
     Parameters
     ----------
     location : float
-        Unit of the data.
+        Zero of the new unit, in the unit of the data.
     scale : float > 0
-        Unit of the data, for example the interquartile range of a pilot.
+        Size of the new unit in the unit of the data, for example the interquartile range of a pilot.
     """
 
     location: Annotated[float, Field(ge=-1e100, le=1e100)] = 0.0
     scale: Annotated[float, Field(ge=1e-100, le=1e100)] = 1.0
 
     def place(self, value: float) -> float:
-        """Location such as theta0 in the unit of the data."""
+        """Convert a location, such as theta0, to the unit of the data."""
         return self.location + self.scale * value
 
     def size(self, value: float) -> float:
-        """Distance or step constant in the unit of the data."""
+        """Convert a distance or a step constant to the unit of the data."""
         return self.scale * value
 
 
@@ -62,7 +62,7 @@ def scale_matrix(matrix: Matrix, factor: float) -> Matrix:
 
 
 class BaseProblem(Settings):
-    """Base class of the problems of every family of simulators."""
+    """Base class of all problems: a parameter theta, a law of records, and functions for kernels."""
 
     group: ClassVar[str] = "problem"
 
@@ -73,14 +73,14 @@ class BaseProblem(Settings):
 
     @abstractmethod
     def variates(self) -> tuple[Variate, ...]:
-        """Standard variates that one record takes, in the order of their planes."""
+        """Standard variates from which a record is made. Kernels have them in planes of this order."""
 
     @abstractmethod
     def kernel_parameters(self) -> Parameters:
-        """Numbers that the problem's kernel functions read by name from their argument ``problem``."""
+        """Numbers that kernel functions of the problem read by name from their argument ``problem``."""
 
     def in_own_unit(self) -> tuple[Self, Units | None]:
-        """Problem without its setting ``units``, and these units or None."""
+        """Problem without its setting ``units``, and the units or None."""
         units: Units | None = getattr(self, "units", None)
         return (self if units is None else self.model_copy(update={"units": None})), units
 
@@ -89,22 +89,20 @@ class BaseProblem(Settings):
         return None
 
     def caution(self) -> str | None:
-        """A warning about settings that change the estimand, or None."""
+        """Warning about the settings, or None."""
         return None
 
     def data_key(self) -> str:
-        """Key of the ``data`` streams: all mechanisms and step sizes share the users of a problem."""
+        """Key of the ``data`` streams. Paths with one data key have the same users."""
         return canonical_json(self.key_settings())
 
 
 class Problem(BaseProblem):
-    """An estimand theta* with R(theta*) = 0, a data law and a gradient g, R(theta) = E g(X, theta).
+    """Problem of one-pass algorithms and protocols: theta* is the root of R(theta) = E g(X, theta).
 
-    One-pass algorithms and protocols are about such a problem.
-
-    The module that defines a problem also holds its kernel function ``gradient(g, theta, data, at, lane,
-    problem)``, plain Python that is compiled with an algorithm's recursion (see
-    ldpflow.simulators.one_pass).
+    X is a record and g its gradient. The module of a problem has the kernel function ``gradient(g, theta,
+    data, at, lane, problem)``, plain Python that is compiled with an algorithm's recursion
+    (ldpflow.simulators.one_pass).
     """
 
     @property
@@ -113,61 +111,64 @@ class Problem(BaseProblem):
 
     @abstractmethod
     def truth(self) -> tuple[float, ...]:
-        """theta*, length d, NaN if unknown."""
+        """theta*, of length d. NaN if it is unknown."""
 
     @abstractmethod
     def l1_sensitivity(self) -> float:
-        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta, possibly infinite."""
+        """sup ||g(x, theta) - g(x', theta)||_1 over records x, x' and theta, or an upper bound of it."""
 
     @abstractmethod
     def l2_sensitivity(self) -> float:
         """An upper bound of sup ||g(x, theta) - g(x', theta)||_2 over records x, x' and theta."""
 
     def stored_records(self) -> int:
-        """Number of records of a file, 0 for simulated ones."""
+        """Number of records of a file. 0 if records are simulated."""
         return 0
 
     def with_replacement(self) -> bool:
-        """Whether stored records are drawn with replacement, not each at most once in a random order."""
+        """Whether records of a file are drawn with replacement. Else a replicate uses each at most once."""
         return False
 
     def table(self) -> NDArray[np.float64]:
-        """The stored records, one column per variate, shape (N, len(variates()))."""
+        """Records of a file, shape (N, number of variates)."""
         return np.empty((0, len(self.variates())))
 
     def exact_hessian(self) -> Matrix | None:
-        """H, d x d, if F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 exactly."""
+        """H, d x d, if F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 for all theta, or None."""
         return None
 
     def gradient_bound(self) -> float | None:
-        """C0 of the bounds of ldpflow.results.curves: half the L2 sensitivity, or None."""
+        """C0 of the bounds of ldpflow.results.curves, half the L2 sensitivity, or None."""
         return None
 
     def smoothness(self) -> float | None:
-        """M with ||g(x, theta) - g(x, theta')||_2 <= M ||theta - theta'||_2, if there is one."""
+        """M with ||g(x, theta) - g(x, theta')||_2 <= M ||theta - theta'||_2, or None."""
         return None
 
     def one_point_convexity(self, distance: float) -> float | None:
-        """m with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2 within ``distance``, if known."""
+        """m with <R(theta), theta - theta*> >= m ||theta - theta*||^2 if ||theta - theta*|| <= ``distance``.
+
+        None if no m is known.
+        """
         return None
 
     def quantile_target(self, coordinate: int = 0) -> tuple[float, Law] | None:
-        """Level and law of a record, if this coordinate of theta* is its quantile."""
+        """Level and law of a record if this coordinate of theta* is a quantile of a smooth law, or None."""
         return None
 
     def gradient_values(self) -> tuple[float, float] | None:
-        """Both values (low < 0 < high) of a scalar gradient that takes only two, or None."""
+        """The values low < 0 < high of a scalar gradient that has only these two values, or None."""
         return None
 
     def levels(self) -> tuple[float, ...] | None:
-        """tau_1 < .. < tau_Q, if theta* are these quantiles of one value (iterates stay sorted), or None."""
+        """Increasing levels tau_1, ..., tau_Q if theta* has the quantiles of one value at them, or None."""
         return None
 
     def bit_law(self) -> str | None:
-        """Name of a law F with P(g(X, theta) > 0) = F((theta - location)/scale), if there is one.
+        """Name of a law F with P(g(X, theta) > 0) = F((theta - location)/scale), or None.
 
-        ldpflow.numerics.distributions must have its ``cdf_<law>``, the problem's module a kernel function
-        ``bit_probability``.
+        ldpflow.numerics.distributions needs a function ``cdf_NAME`` for it, and the problem's module a kernel
+        function ``bit_probability``.
         """
         return None
 

@@ -1,8 +1,8 @@
-"""The quadratic test model, whose moments are known exactly.
+"""Quadratic loss with known moments, a model for tests.
 
-f(theta, x) = (theta - theta*)' H (theta - theta*)/2 - x' (theta - theta*), H diagonal, x with
-independent coordinates uniform on [-b, b]: g = H (theta - theta*) - x, S = b^2/3 I. The gradient is
-unbounded, its sensitivity is not: H (theta - theta*) holds no data and cancels.
+f(theta, x) = (theta - theta*)' H (theta - theta*)/2 - x' (theta - theta*) with a diagonal H. The coordinates
+of x are independent and uniform on [-b, b]. So g = H (theta - theta*) - x and S = b^2/3 I. The gradient is
+unbounded. Its sensitivity is finite, since H (theta - theta*) does not depend on x.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Quadratic(Problem):
     Parameters
     ----------
     curvatures : tuple of float > 0
-        Diagonal of H; its length d is the dimension.
+        Diagonal of H. Its length d is the dimension.
     minimiser : tuple of float, optional
         theta*, 0 by default.
     bound : float > 0
-        b, the bound on every coordinate of x.
+        b, the bound of the absolute value of every coordinate of x.
     """
 
     kind: Literal["quadratic"] = "quadratic"
@@ -54,7 +54,7 @@ class Quadratic(Problem):
         return {"bound": self.bound, "curvatures": self.curvatures, "minimiser": self.truth()}
 
     def gradient_bound(self) -> float:
-        """C0 with ||x||_2 <= C0, half the sensitivity. The gradient itself is unbounded."""
+        """C0, the supremum of ||x||_2. The gradient itself is unbounded."""
         return self.bound * math.sqrt(self.dimension)
 
     def l1_sensitivity(self) -> float:
@@ -77,7 +77,6 @@ class Quadratic(Problem):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g(x, theta) = H (theta - theta*) - x."""
     for j in range(kernel.D):
         distance = theta[j * LANES + lane] - problem.minimiser[j]
         g[j * LANES + lane] = problem.curvatures[j] * distance - problem.bound * data[j * STRIDE + at]

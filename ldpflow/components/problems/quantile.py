@@ -1,8 +1,9 @@
 """One or several quantiles of a law from private bits (Dette and Graw, Section 4.1).
 
-One: theta* is the tau-quantile of X, g(x, theta) = -tau + 1{x <= theta}, G = p(theta*) with p the density of
-X, S_SGD = tau (1 - tau). Several: each theta*_q, g_q and G_qq is that of tau_q, and S_SGD has the entries
-min(tau_q, tau_r) - tau_q tau_r.
+With one level, theta* is the tau-quantile of X, and g(x, theta) = -tau + 1{x <= theta}. G is p(theta*),
+where p is the density of X, and S_SGD is tau (1 - tau). With several levels, coordinate q has the level
+tau_q. Then G is diagonal with the entries p(theta*_q), and S_SGD has the entries min(tau_q, tau_r) - tau_q
+tau_r.
 """
 
 from __future__ import annotations
@@ -11,9 +12,8 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from mpmath import mp, mpf
 from pydantic import Field, PrivateAttr, ValidationError, model_validator
 
 from ldpflow.components.problems.column_law import (
@@ -26,41 +26,25 @@ from ldpflow.components.problems.column_law import (
 )
 from ldpflow.components.problems.laws import Component, Law, Variate
 from ldpflow.components.problems.problem import Matrix, Problem, Units, diagonal
-from ldpflow.components.problems.standard_laws import DATA_LAWS, SHAPES, DataLaw
+from ldpflow.components.problems.standard_laws import DATA_LAWS, FORMULAS, SHAPES, DataLaw
 from ldpflow.components.problems.transform import Transform
 from ldpflow.errors import InputError
-from ldpflow.numerics import constants
 from ldpflow.numerics.streams import LANES
 from ldpflow.settings import InputModel, OneOf, Parameters, Setting, Settings, allowed
 
-SimpleLaw = Literal[
-    "normal",
-    "laplace",
-    "exponential",
-    "uniform",
-    "logistic",
-    "student_t",
-    "bimodal",
-    "lognormal",
-    "weibull",
-    "pareto",
-    "gamma",
-]
 Location = Annotated[float, Field(ge=-1e100, le=1e100)]
 Scale = Annotated[float, Field(ge=1e-100, le=1e100)]
 Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
 Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
-UNKNOWN = "unknown"  # law of a design that is shared without facts about the values: not to be simulated
-BUNDLED_LAWS = (*get_args(SimpleLaw), "mixture", "empirical", UNKNOWN)
+UNKNOWN = "unknown"  # law of a shared design that says nothing about the values and cannot be simulated
+BUNDLED_LAWS = (*FORMULAS, "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
 OF_COLUMN = ("file", "column", "count_column", "missing", "ties", "jitter")  # settings for reading a column
-LOGARITHMS = {"lognormal": "normal", "pareto": "exponential"}  # laws with location 0
 
 
 def law_names() -> tuple[str, ...]:
-    """Names of the laws of a record, with those of plug-ins."""
     return (*BUNDLED_LAWS, *DATA_LAWS)
 
 
@@ -88,7 +72,7 @@ class MixturePart(InputModel):
     """Bundled law in a mixture."""
 
     weight: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    law: SimpleLaw = "normal"
+    law: Annotated[str, OneOf(lambda: FORMULAS)] = "normal"
     location: Location = 0.0
     scale: Scale = 1.0
     df: Freedom | None = None
@@ -101,51 +85,49 @@ class MixturePart(InputModel):
 
 
 class QuantileProblem(Problem):
-    """Quantiles of ``location + scale * Z``, or of a column of a file, at the levels :meth:`levels`.
+    """Base class of ``quantile`` and ``quantiles``.
 
     Parameters
     ----------
     law : str
-        Law of Z, where a user's value is location + scale * Z; or the kind of a data law of a plug-in.
+        Law of Z. A user's value is location + scale * Z. ``empirical`` is the law of a column of a file, and
+        ``unknown`` says nothing about the values. A law of a plug-in has its kind as name.
     location : float
-        Location of the data: a user's value is location + scale * Z.
+        Location of a user's value location + scale * Z.
     scale : float
-        Scale of the data, > 0: a user's value is location + scale * Z.
+        Scale > 0 of a user's value location + scale * Z.
     df : float, optional
         Degrees of freedom, for ``student_t`` alone.
     shape : float, optional
         Shape of lognormal (log's SD), weibull, pareto, gamma or a plug-in law.
     components : tuple of MixturePart, optional
-        The two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
+        Two to eight laws of a ``mixture``, each with weight, law, location, scale, df and shape.
     file : str, optional
         Parquet or CSV file of the data, for ``empirical`` alone.
     column : str, optional
         Column of the file, for ``empirical`` alone.
     count_column : str, optional
-        Column with the number of records of each value; without it one each.
+        Column with the number of records of each value. Without it each row is a record.
     missing : str, optional
-        ``drop`` leaves out records without a value, which are an error otherwise.
+        ``drop`` leaves out records without a value. By default they are an error.
     jitter : float, optional
-        Width of the uniform noise that every user adds to the value of the column before comparing it.
+        Width of the uniform noise that each user adds to the value of the column before comparing it.
     sha256 : str, optional
-        Digest of the file, filled in when it is first read and checked afterwards.
+        Digest of the file. It is filled in when the file is first read, and then checked.
     law_table : str, optional
-        Law of the column, filled in with the digest: with it the file is not read again.
+        Law of the column. It is filled in when the file is read, so that the file need not be read again.
     units : Units, optional
-        Location and scale in which c and theta0 are given, 0 and 1 by default.
+        Unit of c and theta0, in place of the unit of the data.
     transform : str, optional
-        Scale T of the algorithm: theta estimates the quantile of T(X), rows have the quantile of X. c,
-        theta0, units and the range of a protocol are on this scale.
+        Scale T for a column of a file. theta estimates the quantile of T(X), and rows have the quantile of X.
+        c, theta0, units and the range of a protocol are on the scale T.
     edges : tuple of float, optional
-        T is linear between these increasing numbers and maps them to 0, 1/k, ..., 1, in place of
-        ``transform``.
+        Increasing numbers that T maps to 0, 1/k, ..., 1. T is linear between them. Not with ``transform``.
     ties : str, optional
-        ``keep`` draws records of the column with replacement, so common values stay common. The default is a
-        smooth law.
+        ``keep`` draws records of the column with replacement. By default values have a smooth law.
     """
 
-    level_setting: ClassVar[str]
-    """Name of the setting with the level or levels."""
+    level_setting: ClassVar[str]  # `tau` or `taus`
 
     law: Annotated[str, OneOf(law_names)] = "normal"
     location: Location = 0.0
@@ -178,7 +160,12 @@ class QuantileProblem(Problem):
             check_parameter(self.law, self.df, self.shape)
         if (self.law == "mixture") != (self.components is not None):
             raise ValueError("components must be given with law = 'mixture' and with no other law")
-        self.check_scale()
+        if self.edges is not None and self.transform is not None:
+            raise ValueError("give transform or edges, not both")
+        if self.edges is not None and not all(a < b for a, b in pairwise(self.edges)):
+            raise ValueError("edges must increase")
+        if self.own_scale() is not None and self.law not in ("empirical", UNKNOWN):
+            raise ValueError("transform and edges go with law = 'empirical'")
         if self.law == "empirical":
             self.check_column()
         elif any(
@@ -192,18 +179,6 @@ class QuantileProblem(Problem):
         if self.ties is None and not all(law.has_quantile(tau) for tau in self.levels()):
             raise ValueError(f"{self.level_setting} must give a finite quantile with a positive density")
         return self
-
-    def check_scale(self) -> None:
-        if self.edges is not None and self.transform is not None:
-            raise ValueError("give transform or edges, not both")
-        if self.edges is not None and not all(a < b for a, b in pairwise(self.edges)):
-            raise ValueError("edges must increase")
-        logarithmic = self.transform == "log" and self.law in LOGARITHMS and self.location == 0.0
-        if self.own_scale() is not None and self.law not in ("empirical", UNKNOWN) and not logarithmic:
-            raise ValueError(
-                "transform and edges go with law = 'empirical', transform = 'log' also with lognormal and "
-                "pareto at location = 0"
-            )
 
     def own_scale(self) -> Transform:
         return self.transform if self.edges is None else self.edges
@@ -235,12 +210,12 @@ class QuantileProblem(Problem):
         self.__dict__.update(column=found.name, sha256=found.sha256, law_table=self._column_law.text())
 
     def key_settings(self) -> dict[str, Any]:
-        """Settings with the digest of the file, without its name."""
+        """Settings of the path key. The digest of the file is among them, its name is not."""
         return {name: value for name, value in super().key_settings().items() if name != "file"}
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Add the digest of the file and the law of its column, if the axes name one."""
+        """Read a column that the axes name, and add its name, its digest and its law to the axes."""
         if axes.get("law") != ("empirical",) or "file" not in axes or "law_table" in axes:
             return axes
         names = (*OF_COLUMN, "transform", "edges")
@@ -254,18 +229,12 @@ class QuantileProblem(Problem):
         return {**axes, **{name: (getattr(problem, name),) for name in ("column", "sha256", "law_table")}}
 
     def data_law(self) -> Law:
-        """Law of T(X), X a record."""
+        """Law of T(X) for a record X."""
         if self.law == UNKNOWN:
             hint = "A public design has no law: simulate the design that has one."
             raise InputError("problem.law", self.law, "the law of the values", hint)
         if self.law == "empirical":
             return Law("empirical" if self.ties is None else "records", table=self._column_law)
-        if self.transform is not None:
-            assert self.shape is not None
-            with constants.workdps(40):
-                location = float(mp.log(mpf(self.scale)))
-            spread = self.shape if self.law == "lognormal" else 1.0 / self.shape
-            return Law(LOGARITHMS[self.law], location, spread)
         parts = tuple(
             Component(part.weight, Law(part.law, part.location, part.scale, part.df, part.shape))
             for part in self.components or ()
@@ -278,7 +247,7 @@ class QuantileProblem(Problem):
         return () if self._own_law is None else (self._own_law,)
 
     def caution(self) -> str | None:
-        """Warning of few values beyond a quantile and of records without a value; refuses an unknown law."""
+        """Warning of few values beyond a quantile, or of records without a value. Refuses an unknown law."""
         if self.law != "empirical":
             self.data_law()
             return None
@@ -295,14 +264,13 @@ class QuantileProblem(Problem):
         return f"column {self.column!r}: {'; '.join(found)}" if found else None
 
     def kernel_parameters(self) -> Parameters:
-        law = self if self.transform is None else self.data_law()
         return {
             self.level_setting: getattr(self, self.level_setting),
             "taus": self.levels(),
-            "location": law.location,
-            "scale": law.scale,
-            "inverse_scale": 1.0 / law.scale,
-            **({} if law.shape is None else {"shape": law.shape}),
+            "location": self.location,
+            "scale": self.scale,
+            "inverse_scale": 1.0 / self.scale,
+            **({} if self.shape is None else {"shape": self.shape}),
         }
 
     @property
@@ -339,7 +307,7 @@ class QuantileProblem(Problem):
 
 
 class OneLevel(Problem):
-    """Setting of :class:`Quantile`, listed before its law's.
+    """Setting of :class:`Quantile`. As a base class it lists ``tau`` before the settings of the law.
 
     Parameters
     ----------
@@ -366,7 +334,7 @@ class Quantile(QuantileProblem, OneLevel):
 
 
 class SeveralLevels(Problem):
-    """Setting of :class:`Quantiles`, listed before their law's.
+    """Setting of :class:`Quantiles`. As a base class it lists ``taus`` before the settings of the law.
 
     Parameters
     ----------
@@ -380,13 +348,13 @@ class SeveralLevels(Problem):
 
     @model_validator(mode="after")
     def check_order(self) -> Self:
-        if any(a >= b for a, b in zip(self.taus, self.taus[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(self.taus)):
             raise ValueError("taus must increase")
         return self
 
 
 class Quantiles(QuantileProblem, SeveralLevels):
-    """The quantiles at several levels of any law of ``quantile``; iterates are kept in order."""
+    """Quantiles at several levels of a law of ``quantile``. Iterates are kept in order."""
 
     level_setting: ClassVar[str] = "taus"
 
@@ -408,14 +376,14 @@ def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-unty
 
 
 def gradient_bit(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """1{X <= theta_q}, the bits that determine the cell of X between the iterates."""
+    """1{X <= theta_q}. These bits say between which iterates X lies."""
     x = problem.location + problem.scale * data[at]
     for j in range(kernel.D):
         g[j * LANES + lane] = 1.0 if x <= theta[j * LANES + lane] else 0.0
 
 
 def bit_probability(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """P(X <= theta_q) = F((theta_q - location)/scale), instead of the gradient."""
+    """P(X <= theta_q) = F((theta_q - location)/scale)."""
     for j in range(kernel.D):
         z = (theta[j * LANES + lane] - problem.location) * problem.inverse_scale
         if kernel.SHAPED:

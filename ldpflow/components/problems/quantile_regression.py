@@ -1,12 +1,12 @@
 """Quantile regression with bounded covariates (Dette and Graw, Section 4.2).
 
-y = x' beta_tau + e with F_e(0) = tau, x = (1, X_1, ..., X_{d-1}), |X_j| <= bound;
-g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. G = Sigma_X p_e(0), S_SGD = tau (1 - tau) Sigma_X
-with Sigma_X = E x x'.
+y = x' beta_tau + e with F_e(0) = tau, x = (1, X_1, ..., X_{d-1}) and |X_j| <= bound. The gradient is
+g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. With Sigma_X = E x x' and the density p_e of e,
+G = p_e(0) Sigma_X and S_SGD = tau (1 - tau) Sigma_X.
 
-The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. But the intercept's covariate is 1, so the
-supremum of ||x||_1 is 1 + (d - 1) bound. The two are equal at the paper's bound = 1. For a smaller bound
-the printed noise is too small for the guarantee, for a larger one it is larger than needed.
+The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. But the covariate of the intercept is 1, so
+the supremum of ||x||_1 is 1 + (d - 1) bound. Both are equal for bound = 1. For a smaller bound the printed
+noise is too small for the guarantee. For a larger bound it is larger than needed.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class QuantileRegression(Problem):
     tau : float in (0, 1)
         Level of the conditional quantile.
     coefficients : tuple of float
-        beta_tau, intercept first; its length d >= 2 is the dimension.
+        beta_tau, with the intercept first. Its length d >= 2 is the dimension.
     covariates : str
-        Law of the independent X_j: ``truncated_normal`` is ``bound`` times a standard normal
-        truncated to [-1, 1] (the paper's for bound = 1), ``uniform`` is uniform on [-bound, bound].
+        Law of the independent X_j. ``truncated_normal``: ``bound`` times a standard normal truncated to
+        [-1, 1]. ``uniform``: uniform on [-bound, bound].
     bound : float
-        The publicly known bound on the absolute value of every covariate.
+        Publicly known bound of the absolute value of every covariate.
     errors : str
-        Law of e before it is shifted so that F_e(0) = tau: normal, laplace or student_t.
+        Law of e. It is shifted so that F_e(0) = tau.
     error_scale : float
         Unit of e.
     df : float, optional
@@ -66,7 +66,6 @@ class QuantileRegression(Problem):
         return self
 
     def error_law(self) -> Law:
-        """The law of e, whose tau-quantile is 0."""
         standard = Law(self.errors, 0.0, self.error_scale, self.df)
         return Law(self.errors, -standard.quantile(self.tau), self.error_scale, self.df)
 
@@ -95,12 +94,12 @@ class QuantileRegression(Problem):
         return 2.0 * max(self.tau, 1.0 - self.tau) * longest
 
     def second_moment(self) -> Matrix:
-        """Sigma_X = E x x', diagonal: the covariates are centred and independent."""
+        """Sigma_X = E x x'. It is diagonal, since covariates are centred and independent."""
         with constants.workdps(40):
             if self.covariates == "uniform":
                 variance = mpf(self.bound) ** 2 / 3
             else:
-                # Var of N(0, 1) on [-1, 1]: 1 - 2 phi(1)/(2 Phi(1) - 1).
+                # The variance of N(0, 1) truncated to [-1, 1] is 1 - 2 phi(1)/(2 Phi(1) - 1).
                 variance = mpf(self.bound) ** 2 * (1 - 2 * mp.npdf(1) / (2 * mp.ncdf(1) - 1))
             return diagonal([1.0] + [float(variance)] * (self.dimension - 1))
 
@@ -113,10 +112,7 @@ class QuantileRegression(Problem):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x.
-
-    The residual is e + x' (beta_tau - theta). The last plane holds e, those before it the covariates.
-    """
+    """g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. The last plane has e, the others the covariates."""
     tau = problem.tau
     bound = problem.bound
     e = problem.error_location + problem.error_scale * data[(kernel.D - 1) * STRIDE + at]

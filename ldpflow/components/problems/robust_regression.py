@@ -18,14 +18,14 @@ from ldpflow.settings import Parameters
 
 
 class RobustRegression(FiniteSumProblem):
-    """Cauchy regression.
+    """Linear regression with Cauchy's loss.
 
     Parameters
     ----------
     signal : float
-        Size of the synthetic coefficients, times 1/bound.
+        Absolute value of every synthetic coefficient, times ``bound``.
     error_scale : float
-        Scale of the synthetic errors, Student with 2 degrees of freedom.
+        Scale of the synthetic errors, which have Student's t law with 2 degrees of freedom.
     """
 
     kind: Literal["robust_regression"] = "robust_regression"
@@ -44,12 +44,10 @@ class RobustRegression(FiniteSumProblem):
 
 
 def loss(u, y, problem):  # type: ignore[no-untyped-def]
-    """log(1 + r^2 / 2)."""
     r = u - y
     return log(1.0 + 0.5 * r * r)
 
 
 def derivative(u, y, problem):  # type: ignore[no-untyped-def]
-    """r / (1 + r^2 / 2)."""
     r = u - y
     return r / (1.0 + 0.5 * r * r)

@@ -1,4 +1,4 @@
-"""Sigmoid loss, a smooth surrogate of the misclassification rate, non-convex in the margin.
+"""Sigmoid loss, a smooth and non-convex substitute for the misclassification rate.
 
     f(w, (x, y)) = 1 / (1 + exp(y <w, x>)),   |l'| <= 1/4, |l''| <= 1/(6 sqrt(3))
 
@@ -26,12 +26,11 @@ class SigmoidLoss(BinaryProblem):
         return self.bound**2 / (6.0 * math.sqrt(3.0))
 
     def gap(self) -> float:
-        """1/2, the loss at 0: a loss is never negative."""
+        """1/2, the loss at 0. A loss is at least 0."""
         return 0.5
 
 
 def loss(u, y, problem):  # type: ignore[no-untyped-def]
-    """1 / (1 + exp(y u))."""
     return 1.0 / (1.0 + exp(y * u))
 
 

@@ -1,7 +1,6 @@
-"""Laws of a standard variate Z, in 40 digits: quantile, density and distribution function.
+"""Laws of a standard variate Z: quantile, density and distribution function in numbers of mpmath.
 
-They work on mpmath numbers, so a result that is rounded once (the true parameter, the curvature) has equal
-bits on every machine. They are too slow for inner loops.
+A result with 40 digits that is rounded once has equal bits on every machine. These functions are slow.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ SHAPES: dict[str, tuple[float, float]] = {
     "pareto": (0.06, 1e3),
     "gamma": (0.125, 1e3),
 }
-"""Laws with a ``shape``, and the range in which every draw is a finite double greater than 0."""
+"""Laws with a ``shape``, and the shapes for which each draw is a finite double > 0."""
 
 Formula = Callable[[Any, Any], Any]
 
 
 class StandardLaw(ABC):
-    """Law of a standard variate Z, in mpmath numbers of the working precision."""
+    """Law of a standard variate Z. Numbers are mpmath's, in the working precision of the caller."""
 
     @abstractmethod
     def cdf(self, z: Any) -> Any:
@@ -40,10 +39,10 @@ class StandardLaw(ABC):
 
     @abstractmethod
     def density(self, z: Any) -> Any:
-        """Density of Z at z, 0 outside the support."""
+        """Density of Z at z. 0 outside the support."""
 
     def quantile(self, t: Any) -> Any:
-        """t-quantile of Z, 0 < t < 1, by bisection of :meth:`cdf`."""
+        """t-quantile of Z for 0 < t < 1, by bisection of :meth:`cdf`."""
         widest = mpf(2) ** 1024
         low, high = mpf(-1), mpf(1)
         while self.cdf(low) >= t and low > -widest:
@@ -53,8 +52,6 @@ class StandardLaw(ABC):
         return find_root(lambda z: self.cdf(z) - t, low, high)
 
     def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
-        """P(Z <= z) for an array."""
-
         def value(x: float) -> float:
             return float(self.cdf(mpf(x))) if math.isfinite(x) else float(x > 0)
 
@@ -64,8 +61,6 @@ class StandardLaw(ABC):
 
 @dataclass(frozen=True)
 class BundledLaw(StandardLaw):
-    """A law of :data:`FORMULAS` with its parameter."""
-
     name: str
     parameter: float
 
@@ -85,7 +80,7 @@ class BundledLaw(StandardLaw):
 
 
 def find_root(excess: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """Root of an increasing function between low and high, to 40 digits of the bracket."""
+    """Root of an increasing function between low and high. The error is (high - low) 2^-140."""
     for _ in range(140):
         middle = (low + high) / 2
         if excess(middle) > 0:
@@ -119,12 +114,12 @@ def gamma_quantile(t: float, shape: float) -> Any:
         def excess(log_z: Any) -> Any:
             return mp.gammainc(k, 0, mp.exp(log_z), regularized=True) - mpf(t)
 
-        # P(Z <= z) <= z^k / Gamma(k + 1), and Z < k + 40 sqrt(k) + 800 except with probability 1e-300.
+        # P(Z <= z) <= z^k / Gamma(k + 1), and P(Z > k + 40 sqrt(k) + 800) < 1e-300.
         low = (mp.log(mpf(t)) + mp.loggamma(k + 1)) / k
         return mp.exp(find_root(excess, low - 1, mp.log(k + 40 * mp.sqrt(k) + 800)))
 
 
-APART = mpf(3) / 2  # exact in any precision
+APART = mpf(3) / 2
 
 FORMULAS: dict[str, tuple[Formula, Formula, Formula]] = {
     "normal": (lambda t, a: constants.normal_quantile(t), lambda z, a: mp.npdf(z), lambda z, a: mp.ncdf(z)),
@@ -175,21 +170,20 @@ FORMULAS: dict[str, tuple[Formula, Formula, Formula]] = {
         zero_below(0.0, lambda z, a: mp.gammainc(mpf(a), 0, z, regularized=True)),
     ),
 }
-"""Quantile at t, density at z and P(Z <= z) of the bundled laws; a is df or shape."""
+"""Quantile at t, density at z and P(Z <= z) of the bundled laws. The parameter a is df or shape."""
 
 
 class DataLaw(Settings, StandardLaw):
-    """Law of a standard variate Z, for ``Quantile(law="my_law")``: records are ``location + scale * Z``.
+    """Base class of a plug-in's law of Z. Records of ``Quantile(law="my_law")`` are ``location + scale * Z``.
 
-    A subclass may declare one setting, ``shape``, with its default and its bounds. Its module holds the
-    kernel function ``sample(base, shape)`` that makes Z from one draw of ``base``; a law without a shape
-    gets 0 there. Arguments and results of ``cdf`` and ``density`` are mpmath numbers with 40 digits.
+    A subclass may have one setting, ``shape``, with a default and bounds. Its module has the kernel function
+    ``sample(base, shape)`` that makes Z from one draw of the law ``base``. Without a setting the argument
+    ``shape`` is 0. Arguments and results of ``cdf`` and ``density`` are mpmath numbers with 40 digits.
 
     Attributes
     ----------
     base : str
-        Law of the draw that Z is made from: ``uniform`` (on (0, 1)), ``normal``, ``exponential`` or another
-        of ``ldpflow.numerics.samplers.SAMPLERS``.
+        Name in ``ldpflow.numerics.samplers.SAMPLERS``, for example ``uniform`` for (0, 1), or ``normal``.
     """
 
     group: ClassVar[str] = "law"

@@ -1,8 +1,7 @@
-"""Tables of users: Parquet and CSV files, and tables in memory, with a message for every fault.
+"""Tables of users: Parquet and CSV files, and tables in memory.
 
-A file is a regular one of limited size, opened only to compute rows. Files named .parquet or .pq are Parquet,
-all others CSV with a header, in UTF-8. Records are personal data: a message shows no value of the file, only
-the number of the first faulty record.
+Files named .parquet or .pq are Parquet. All others are CSV with a header, in UTF-8. Records are personal
+data, so error messages have the number of the first faulty record, and no value of it.
 """
 
 from __future__ import annotations
@@ -32,22 +31,21 @@ from ldpflow.numerics.streams import CHUNK, LANES, STRIDE
 MOST_FEATURES = 256
 
 LARGEST_BYTES = 4 * 2**30  # of a data file
-MOST_VALUES = 10_000_000  # of a column that is read by itself
+MOST_VALUES = 10_000_000  # of a column of :func:`read_column`
 EXACT = 2.0**53  # integers up to here are doubles
 TOO_LONG = "an integer beyond 2^53 that no double holds"
 FIELDS = ("problem.file", "problem.column")
-SAMPLE = 10_000  # records read at once: the first show whether a column of text is mostly numbers
-NUMBER = r"^\W*\d[\d,.' ]*([eE][+-]?\d+)?\W*$"  # with a currency, or signs that group digits
+AT_ONCE = 10_000  # records that are read at once
 MISSING = ("", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None", "none", "-")
 
-SERIAL = pyarrow.csv.ReadOptions(use_threads=False)  # with threads an error of Arrow does not name the row
+SERIAL = pyarrow.csv.ReadOptions(use_threads=False)  # with threads, errors of Arrow do not name the row
 
 CLOSED: ContextVar[bool] = ContextVar("data files stay closed", default=False)
 
 
 @contextmanager
 def close_data_files() -> Iterator[None]:
-    """Context that opens no data file: stored settings may name any file of this machine."""
+    """Context in which opening a data file is an error. Settings of a foreign run may name any file."""
     token = CLOSED.set(True)
     try:
         yield
@@ -56,9 +54,9 @@ def close_data_files() -> Iterator[None]:
 
 
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
-    """Refuse a file that is not regular or too large, and any file inside :func:`close_data_files`."""
+    """Refuse a file that is not regular or is too large, or each file inside :func:`close_data_files`."""
     if CLOSED.get():
-        raise InputError(field, file, "nothing here: a run is inspected without its data file")
+        raise InputError(field, file, "no data file: the run is read without it")
     descriptor = open_regular(file, field, "a Parquet or CSV file that can be read")
     size = os.fstat(descriptor).st_size
     os.close(descriptor)
@@ -68,12 +66,12 @@ def check_data_file(file: str, field: str = FIELDS[0]) -> None:
 
 
 class Unusable(Exception):
-    """Error of values that are no numbers, with their description."""
+    """Error that describes values which are no numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class UserTable:
-    """A file of a user, or a table in memory, with its name in messages."""
+    """A file of a user, or a table in memory. ``field`` is the name of the table in messages."""
 
     file: str | None
     table: pa.Table | None = None
@@ -81,12 +79,12 @@ class UserTable:
 
     @cached_property
     def parquet(self) -> bool:
-        """Whether values have types of Parquet and Arrow, False for the texts of a CSV file."""
+        """Whether columns have their final types. Columns of a CSV file are read as text."""
         return self.file is None or Path(self.file).suffix.lower() in (".parquet", ".pq")
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types of the columns, for a CSV file inferred from its first block."""
+        """Names and types of the columns. Types of a CSV file are guessed from its first block."""
         if self.file is not None:
             check_data_file(self.file, self.field)
         try:
@@ -96,10 +94,10 @@ class UserTable:
                 schema = pq.read_schema(self.file)
             else:
                 with open(str(self.file), encoding="utf-8") as source:
-                    source.read(1)  # decodes the first kilobytes: Arrow reads rows in UTF-16
+                    source.read(1)  # fails for UTF-16, which Arrow reads without an error
                 with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
                     schema = reader.schema
-                if pa.binary() in schema.types:  # texts in another encoding
+                if pa.binary() in schema.types:  # Arrow's type for texts in another encoding
                     raise UnicodeError
             names = schema.names
         except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -114,11 +112,14 @@ class UserTable:
         return ", ".join(map(repr, self.schema.names[:20]))
 
     def batches(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Records of some columns, as text from CSV. An empty line of a single column is a missing value."""
+        """Read the columns in batches of records, as text from CSV.
+
+        In a file with one column, an empty line is a record without a value.
+        """
         if self.table is not None:
-            yield from self.table.select(names).to_batches(SAMPLE)
+            yield from self.table.select(names).to_batches(AT_ONCE)
         elif self.parquet:
-            yield from pq.ParquetFile(self.file).iter_batches(SAMPLE, columns=names)
+            yield from pq.ParquetFile(self.file).iter_batches(AT_ONCE, columns=names)
         else:
             inferred = {name: self.schema.field(name).type for name in names}
             types = {
@@ -130,7 +131,7 @@ class UserTable:
                 yield from reader
 
     def columns(self, names: list[str], field: str, most: int | None = None) -> list[NDArray[np.float64]]:
-        """Read columns as doubles, NaN for a missing value."""
+        """Read columns as doubles. A missing value is NaN."""
         parts: dict[str, list[NDArray[np.float64]]] = {name: [np.empty(0)] for name in names}
         start, name = 0, ""
         try:
@@ -155,7 +156,7 @@ class UserTable:
         return InputError(field, name, "a column without missing or infinite values", hint)
 
     def format_error(self, error: Exception) -> InputError:
-        """Arrow's message about the file, without the values that it quotes."""
+        """Error with the message of Arrow, or with another one if the message may quote values."""
         line = str(error).splitlines()[0] if str(error) else type(error).__name__
         hint = f"{line.rstrip('.')}." if ":" not in line and "'" not in line else "It cannot be parsed."
         if isinstance(error, UnicodeError) or "error to string: invalid UTF8 data" in line:
@@ -168,7 +169,7 @@ class UserTable:
 
 
 def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
-    """Convert texts, integers, floats or decimals to doubles, after ``start`` earlier records."""
+    """Convert a batch to doubles. ``start`` is the number of earlier records, for messages."""
     kind = column.type
     if pa.types.is_null(kind):
         return np.full(len(column), np.nan)
@@ -210,7 +211,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DataColumn:
-    """Finite values of a column, in the order of the file, and the number of records without one."""
+    """Finite values of a column in the order of the file. ``dropped`` other records have no finite value."""
 
     name: str
     values: NDArray[np.float64]
@@ -228,8 +229,9 @@ def read_column(
 ) -> DataColumn:
     """Read one numeric column of a file or of a table in memory.
 
-    Records without a finite value are an error, or left out with ``drop``. ``fields`` are the names of file
-    and column in messages. ``count_column`` holds the number of records that have the value of a row.
+    ``column`` may be None if the table has one column. Records without a finite value are an error. With
+    ``drop`` they are left out. ``fields`` are the names of file and column in messages. ``count_column`` is
+    the name of a column with the number of records of each row.
     """
     file, memory = (source, None) if isinstance(source, str) else (None, source)
     table = UserTable(file, memory, fields[0])
@@ -252,7 +254,6 @@ def read_column(
 
 
 def read_counts(table: UserTable, column: str, field: str) -> NDArray[np.int64]:
-    """Whole numbers >= 0 of records."""
     choose_column(table, column, field)
     (counts,) = table.columns([column], field, MOST_VALUES)
     bad = np.flatnonzero(~((counts >= 0) & (counts == np.floor(counts))))
@@ -265,47 +266,22 @@ def read_counts(table: UserTable, column: str, field: str) -> NDArray[np.int64]:
 
 
 def choose_column(table: UserTable, column: str | None, field: str) -> str:
-    """Name of the column to read, of a type that can hold numbers. Texts of CSV are parsed later."""
+    """Name of the column to read. The only column of a table need not be named."""
     kinds = dict(zip(table.schema.names, table.schema.types, strict=True))
-    numeric: list[str] = [name for name, kind in kinds.items() if is_numeric(kind)]
-    if column is None:
-        if len(numeric) != 1:
-            hint = f"It has {len(numeric)} numeric columns; all are: {table.column_list}."
-            raise InputError(field, None, "the name of a column", hint)
-        try:
-            check_texts(numeric[0], table, field)
-        except (pa.ArrowException, OSError) as error:
-            raise table.format_error(error) from None
-        return numeric[0]
-    if column not in kinds:
+    if column is None and len(kinds) == 1:
+        (column,) = kinds
+    if column is None or column not in kinds:
         raise InputError(field, column, "a column of the file", f"It has: {table.column_list}.")
-    if table.parquet and column not in numeric and not pa.types.is_null(kinds[column]):
-        raise InputError(field, column, "a column of numbers", f"Column {column!r} holds {kinds[column]}.")
+    kind = kinds[column]
+    if table.parquet and not (is_numeric(kind) or pa.types.is_null(kind)):
+        raise InputError(field, column, "a column of numbers", f"Column {column!r} holds {kind}.")
     return column
 
 
-def check_texts(name: str, table: UserTable, field: str) -> None:
-    """Refuse to choose a column if another one, of text, holds mostly numbers: one word makes it text."""
-    kinds = zip(table.schema.names, table.schema.types, strict=True)
-    texts = [other for other, kind in kinds if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
-    batch: Any = next(table.batches(texts), {}) if texts else {}
-    others = []
-    for other in texts if len(batch) else ():
-        text = pc.utf8_trim_whitespace(batch[other].cast(pa.string()))
-        text = text.filter(pc.invert(pc.is_in(text, value_set=pa.array([*MISSING, None], pa.string()))))
-        numbers = pc.sum(pc.match_substring_regex(text, NUMBER)).as_py() or 0
-        if numbers > len(text) / 2:
-            others.append(other)
-    if others:
-        names = ", ".join(map(repr, others))
-        hint = f"{name!r} is numeric; mostly numbers, with text among them: {names}."
-        raise InputError(field, None, "the name of a column", hint)
-
-
 def identify_file(problem: Any, most: int = MOST_FEATURES) -> tuple[str, int] | None:
-    """Digest of a problem's file, and number of its columns that make x, or None without a file.
+    """Digest of a problem's file and number of its columns that make x. None without a file.
 
-    Inside :func:`close_data_files` these are the stored ones.
+    Inside :func:`close_data_files` these are the settings of the problem.
     """
     if problem.file is None:
         if problem.target is not None or problem.features is not None:
@@ -320,7 +296,7 @@ def identify_file(problem: Any, most: int = MOST_FEATURES) -> tuple[str, int] | 
 
 
 def check_digest(file: str, sha256: str | None, field: str = FIELDS[0]) -> str:
-    """SHA-256 of a file's bytes, refused if it differs from a given one."""
+    """SHA-256 of a file's bytes. A file with another digest than ``sha256`` is refused."""
     check_data_file(file, field)
     with open(file, "rb") as source:
         digest = hashlib.file_digest(source, "sha256").hexdigest()
@@ -332,7 +308,6 @@ def check_digest(file: str, sha256: str | None, field: str = FIELDS[0]) -> str:
 def feature_names(
     table: UserTable, target: str, features: tuple[str, ...] | None, most: int = MOST_FEATURES
 ) -> list[str]:
-    """Names of the columns that make x: the named features, or all columns but the target."""
     names, hint = table.schema.names, f"It has: {table.column_list}."
     if target not in names:
         raise InputError("problem.target", target, "a column of the file", hint)
@@ -360,7 +335,6 @@ def read_columns(
 
 
 def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.float64]:
-    """The two different values of a response, the smaller first."""
     values = np.unique(y)
     if len(values) != 2:
         hint = f"It has {len(values):,}."
@@ -371,12 +345,12 @@ def check_two_values(y: NDArray[np.float64], target: str | None) -> NDArray[np.f
 def read_records(
     file: str, target: str, features: tuple[str, ...] | None, bound: float, labels: Literal["binary", "real"]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """x of shape (N, d) with every row scaled to norm ``bound`` (a row of zeros stays), and y.
+    """x of shape (N, d) with every row scaled to norm ``bound``, and y of shape (N,).
 
-    Of two numbers as binary labels the smaller becomes -1, the larger 1.
+    A row of zeros stays as it is. For binary labels the smaller value of y becomes -1, and the larger 1.
     """
     columns, y = read_columns(file, target, features)
-    # Scaled by the largest entry first: squares must not overflow.
+    # Rows are divided by their largest entry first, so that squares do not overflow.
     largest = np.max(np.abs(columns), axis=0)
     largest[largest == 0.0] = 1.0
     square = np.zeros(len(y))
@@ -392,10 +366,10 @@ def read_records(
 
 
 def draw_data(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of one chunk with stored records, in the order of each lane.
+    """Fill the planes of CHUNK draws with stored records, in the order of each lane.
 
-    ``state`` holds the number of records taken, then the orders, flat over (place, lane). ``parameters`` is
-    the table by rows. Past the end the last record repeats, which no step uses.
+    ``state`` has the number of records drawn before, then the orders, flat over (place, lane). ``parameters``
+    has the records row by row. Places after the last record repeat this record. No step uses them.
     """
     first = np.int64(state[0])
     count = (state.shape[0] - 1) // LANES

@@ -1,12 +1,13 @@
-"""Monotone scales: an algorithm works on Y = T(X), users read rows in the unit of X.
+"""Monotone scales: an algorithm works on Y = T(X), and rows are in the unit of X.
 
-    log1p   T(x) = log(1 + x), x > -1
-    log     T(x) = log x, x > 0
-    sqrt    T(x) = sqrt(x), and -sqrt(-x) below 0
-    edges e_0 < .. < e_k   T(e_j) = j/k, linear between them; beyond e_0 and e_k the nearest line goes on
+    log1p   T(x) = log(1 + x) for x > -1
+    log     T(x) = log x for x > 0
+    sqrt    T(x) = sqrt(x) for x >= 0, and -sqrt(-x) for x < 0
+    edges   T(e_j) = j/k for e_0 < ... < e_k, and linear between edges
 
-T increases: the tau-quantile of X is T^-1 of the tau-quantile of Y, and an interval [a, b] covers the second
-exactly if [T^-1(a), T^-1(b)] covers the first. Bits are equal on every machine.
+Beyond e_0 and e_k the first and the last line continue. T increases, so the tau-quantile of X is T^-1 of the
+tau-quantile of Y. If [a, b] covers the quantile of Y, then [T^-1(a), T^-1(b)] covers the quantile of X. Bits
+are equal on every machine.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ from ldpflow.errors import InputError
 
 Floats = NDArray[np.float64]
 Transform = str | tuple[float, ...] | None
-"""Name of a scale, edges of a piecewise linear one, or None for T(x) = x."""
+"""Name of a scale, edges of a piecewise linear scale, or None for T(x) = x."""
 
 LARGEST = 700.0  # argument of exp
 
 
 def forward(transform: Transform, x: Any, field: str = "problem.transform") -> Floats:
-    """T(x), with the shape of ``x``, refused if T is not defined for all values."""
+    """T(x) for an array x. Values for which T is not defined are refused."""
     values: Floats = np.asarray(x, dtype=np.float64)
     if transform is None:
         return values
@@ -46,7 +47,7 @@ def forward(transform: Transform, x: Any, field: str = "problem.transform") -> F
 
 
 def inverse(transform: Transform, y: Any) -> Floats:
-    """T^-1(y), with the shape of ``y``; what is not finite stays."""
+    """T^-1(y) for an array y. NaN and infinite values stay as they are."""
     values: Floats = np.asarray(y, dtype=np.float64)
     if transform is None:
         return values
@@ -63,7 +64,7 @@ def inverse(transform: Transform, y: Any) -> Floats:
 
 
 def slope(transform: Transform, y: Any) -> Floats:
-    """Derivative of T^-1 at y: a standard error of y times this is one of T^-1(y) (delta method)."""
+    """Derivative of T^-1 at y, by which the delta method multiplies a standard error of y."""
     values: Floats = np.asarray(y, dtype=np.float64)
     if transform is None:
         return np.ones_like(values)
@@ -77,7 +78,7 @@ def slope(transform: Transform, y: Any) -> Floats:
 
 
 def piece(place: NDArray[Any], edges: Floats) -> NDArray[np.intp]:
-    """Number of the piece between two edges, the first or last one beyond them."""
+    """Index of the piece between two edges. Beyond the edges it is the first or last piece."""
     return np.asarray(np.clip(np.nan_to_num(place), 0, len(edges) - 2), dtype=np.intp)
 
 
