@@ -339,7 +339,7 @@ DEGREE = WIDTHS["gamma"] - 1
 
 @lru_cache(maxsize=16)
 def gamma_table(shape: float) -> NDArray[np.float64]:
-    """Flat table for :func:`fill_octic`. It is stored in the kernel cache, since it takes seconds to compute."""
+    """Flat table for :func:`fill_octic`, stored in the kernel cache since it takes seconds to compute."""
     source = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
     name = hashlib.sha256(f"{shape.hex()}/{source}".encode()).hexdigest()[:40]
     file = cache_folder() / f"gamma-{name}.bin"

@@ -630,7 +630,7 @@ def faulty_table(group: str, tables: object) -> int:
 
 
 def line_of(text: str, field: str, place: int = 0) -> int | None:
-    """Find the line of a setting in a study file, or the line of its table. ``place`` chooses among tables."""
+    """Find the line of a setting in a study file, or of its table. ``place`` chooses among several tables."""
     table, _, key = field.partition(".")
     section, found = "", None
     for number, line in enumerate(text.splitlines(), 1):
