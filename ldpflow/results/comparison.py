@@ -42,7 +42,7 @@ ROUNDING = 1e-9
 
 CONTRAST = (
     *("pairs", "only_this", "only_baseline", "coverage_difference", "coverage_difference_mcse"),
-    *("length_ratio", "length_ratio_mcse", "length_pairs", "paired", "undefined", "undefined_baseline"),
+    *("length_ratio", "length_ratio_mcse", "length_pairs", "undefined", "undefined_baseline"),
 )
 """Numbers of :func:`contrast`."""
 
@@ -70,7 +70,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         left_out = compared | FOLLOWING.difference(own)
         shared = {name: value for name, value in row.items() if name not in left_out}
         settings = sorted((k, v) for k, v in shared.items() if v is not None)
-        identity = repr((path.users_key(), settings))
+        identity = repr((path.users_key(), cell.runs, settings))
         groups.setdefault(identity, []).append((shared, differs, cell))
     rows: list[Row] = []
     alone: list[Row] = []
@@ -178,63 +178,55 @@ def text_of(value: object) -> str:
 
 
 def contrast(this: CellRows, baseline: CellRows) -> Row:
-    """A cell against a baseline, over the replicates of both; a replicate without an interval is a miss.
+    """Compare a cell with a baseline, over the replicates that both have.
 
-    ``only_this`` and ``only_baseline`` count discordant pairs (McNemar 1947). The difference of coverages is
-    the mean of d = covered - covered in the baseline, its MCSE sd(d) / sqrt(pairs). The ratio of mean lengths
-    is over the ``length_pairs`` that have both. ``undefined``: share of replicates without an interval. Rows
-    are paired if equal row numbers mean equal replicates. Else ``pairs`` and ``length_pairs`` are the smaller
-    numbers of rows, and variances add. Numbers that are undefined are None.
+    Both cells must have the same number of replicates to a row (``runs``), so that equal row numbers mean
+    equal replicates. A replicate without an interval counts as a miss. ``only_this`` and ``only_baseline``
+    count the discordant pairs (McNemar 1947). With d = covered - covered in the baseline, the difference of
+    coverages is mean(d), and its MCSE is sd(d) / sqrt(pairs). The ratio of mean lengths is over the
+    ``length_pairs`` pairs in which both have a length. ``undefined`` is the share of replicates without an
+    interval. Undefined numbers are None.
     """
     cells = (this, baseline)
-    paired = this.runs == baseline.runs
-    places: Sequence[Any] = [np.arange(len(cell.ok)) for cell in cells]
-    if paired:
-        numbers = this.replicate, baseline.replicate
-        places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]
-    pairs = min(map(len, places))
+    numbers = this.replicate, baseline.replicate
+    places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]
+    pairs = len(places[0])
     if pairs == 0:
         counts = ("pairs", "only_this", "only_baseline", "length_pairs")
-        return dict.fromkeys(CONTRAST) | dict.fromkeys(counts, 0) | {"paired": paired}
+        return dict.fromkeys(CONTRAST) | dict.fromkeys(counts, 0)
     hits = [np.where(cell.ok, cell.covered, 0.0)[at] for cell, at in zip(cells, places, strict=True)]
     lengths = [lengths_or_nan(cell)[at] for cell, at in zip(cells, places, strict=True)]
-    known = [~np.isnan(length) for length in lengths]
-    if paired:
-        difference = hits[0] - hits[1]
-        known = [known[0] & known[1]] * 2
-        discordant = int(np.sum(difference > 0)), int(np.sum(difference < 0))
-        mean, variance = moments(difference)
-        variance /= pairs
-    else:
-        (p, p_variance), (q, q_variance) = map(moments, hits)
-        discordant, mean = (0, 0), p - q
-        variance = p_variance / len(this.ok) + q_variance / len(baseline.ok)
-    lengths = [length[kept] for length, kept in zip(lengths, known, strict=True)]
+    known = ~np.isnan(lengths).any(axis=0)
+    difference = hits[0] - hits[1]
+    discordant = int(np.sum(difference > 0)), int(np.sum(difference < 0))
+    mean, variance = moments(difference)
+    ratio = length_ratio(lengths[0][known], lengths[1][known])
     undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
-    values = (pairs, *discordant, mean, math.sqrt(variance), *length_ratio(lengths[0], lengths[1], paired))
-    found = dict(zip(CONTRAST, (*values, min(map(len, lengths)), paired, *undefined), strict=True))
+    values = (pairs, *discordant, mean, math.sqrt(variance / pairs), *ratio, int(known.sum()), *undefined)
+    found = dict(zip(CONTRAST, values, strict=True))
     return {name: None if value != value else value for name, value in found.items()}
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
-    """Lengths of all rows (see :meth:`CellRows.lengths`), NaN for those that have not finished."""
+    """Lengths of all rows (see :meth:`CellRows.lengths`). Rows that have not finished have NaN."""
     lengths = np.full(len(cell.ok), np.nan)
     lengths[cell.ok] = cell.finished().lengths()
     return lengths
 
 
-def length_ratio(a: Floats, b: Floats, paired: bool) -> tuple[float, float]:
-    """Ratio Q of mean lengths, and its MCSE by the delta method; of m pairs Q sqrt(sum psi^2/(m (m - 1)))."""
-    if not (len(a) and len(b) and total(b) > 0):
+def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
+    """Ratio Q of the mean lengths of m pairs, and its MCSE by the delta method.
+
+    With psi = a / mean(a) - b / mean(b) the MCSE is Q sqrt(sum psi^2/(m (m - 1))).
+    """
+    if not (len(a) and total(b) > 0):
         return math.nan, math.nan
-    (mean_a, variance_a), (mean_b, variance_b) = moments(a), moments(b)
+    mean_a, mean_b = moments(a)[0], moments(b)[0]
     ratio = mean_a / mean_b
-    if mean_a == 0 or min(len(a), len(b)) == 1:
+    if mean_a == 0 or len(a) == 1:
         return ratio, math.nan
-    if paired:
-        psi = a / mean_a - b / mean_b
-        # Lengths in a fixed proportion, as of one method at two levels, deviate from it by rounding alone.
-        relative = 0.0 if np.abs(psi).max() < ROUNDING else total(psi * psi) / (len(a) * (len(a) - 1))
-    else:
-        relative = variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2
-    return ratio, ratio * math.sqrt(relative)
+    psi = a / mean_a - b / mean_b
+    # Lengths in a fixed proportion, such as those of one method at two levels, deviate from it by rounding.
+    if np.abs(psi).max() < ROUNDING:
+        return ratio, 0.0
+    return ratio, ratio * math.sqrt(total(psi * psi) / (len(a) * (len(a) - 1)))

@@ -50,36 +50,25 @@ def test_a_run_is_explained(part, tmp_path):
     assert len(found) == 2 and all(text.startswith("Coverage 0.") for text in found)
 
 
-def compared(run):
-    return {row["method"]: row for row in run.compare(baseline="BM").to_pylist()}
+def test_rows_of_several_replicates_are_compared_with_their_equals_alone(tmp_path):
+    """BM on single replicates, and PAR and its copy in a plug-in on five replicates a row.
 
-
-def test_rows_of_several_runs_are_not_paired_with_others(tmp_path):
-    """BM on single replicates, PAR and a plug-in's copy of it on five a row.
-
-    The number survives compaction, which joins cells of any number of runs in one part, and growth.
+    The number survives compaction, which joins cells of any number of replicates in one part, and growth.
     """
     methods = [{"kind": kind} for kind in ("BM", "PAR", "own_runs")]
     swept(tmp_path, methods=methods, replicates=100)
-    runs, store = lf.open_run(tmp_path), RunStore(tmp_path)
-    with_it = compared(runs)
-    forget_own()
-    without = compared(runs)
-    assert without == with_it
-    assert without["own_runs"]["paired"] is False and without["own_runs"]["pairs"] == 20
-    # Both are made of the same five runs, and the copy has PAR's numbers.
-    (own,) = (row for row in runs.compare(baseline="PAR").to_pylist() if row["method"] == "own_runs")
-    assert own["paired"] is True and own["coverage_difference"] == 0.0 and own["length_ratio"] == 1.0
+    store = RunStore(tmp_path)
     store.replicates.compact(store.replicates.path_keys())
     swept(tmp_path, methods=methods, replicates=120)
     forget_own()
-    assert compared(runs)["own_runs"]["paired"] is False and compared(runs)["own_runs"]["pairs"] == 24
-    found = {
-        name: cell.runs
-        for keys, cells in stored_cells(store, damaged="refuse")
-        for name, cell in zip(keys["method"].to_pylist(), cells, strict=True)
-    }
+    pieces = stored_cells(store, damaged="refuse")
+    found = {name: cell.runs for keys, cells in pieces
+             for name, cell in zip(keys["method"].to_pylist(), cells, strict=True)}  # fmt: skip
     assert found == {"BM": 1, "PAR": 5, "own_runs": 5}
+    # The copy has the numbers of PAR.
+    (own,) = lf.open_run(tmp_path).compare(baseline="PAR").to_pylist()
+    assert own["method"] == "own_runs" and own["pairs"] == 24
+    assert own["coverage_difference"] == 0.0 and own["length_ratio"] == 1.0
 
 
 def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
