@@ -263,8 +263,7 @@ class Arrival:
 
     ``relaxation_times`` are K = G sum eta_i, ``standard_error`` is the oracle's sqrt(S/steps)/G. Bias and
     standard deviation (``sd_ratio``) of the average are in standard errors; the bias is the sum of
-    ``bias_start``, left from the start, and of ``bias_steps``, which a path from theta* has. ``last_mean`` is
-    the mean of the last iterate, in the unit of the data.
+    ``bias_start``, left from the start, and of ``bias_steps``, which a path from theta* has.
     """
 
     relaxation_times: float
@@ -273,7 +272,6 @@ class Arrival:
     bias_start: float
     bias_steps: float
     sd_ratio: float
-    last_mean: float
 
     def coverage(self, level: float) -> float:
         normal = NormalDist()
@@ -351,8 +349,8 @@ def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
 
 
 def arrival_of(case: Approach, row: Sequence[float]) -> Arrival:
-    truth, density, _ = relaxation_units(case.law, case.tau)
-    bias, from_truth, sd, last, _ = row
+    _, density, _ = relaxation_units(case.law, case.tau)
+    bias, from_truth, sd, _, _ = row
     error = math.sqrt(case.variance() / case.steps)
     return Arrival(
         relaxation_times=density * case.c * constants.sum_of_powers(1, case.steps, case.gamma),
@@ -361,7 +359,6 @@ def arrival_of(case: Approach, row: Sequence[float]) -> Arrival:
         bias_start=(bias - from_truth) / error,
         bias_steps=from_truth / error,
         sd_ratio=sd / error,
-        last_mean=truth + last / density,
     )
 
 
@@ -390,7 +387,7 @@ def linear_arrivals(path: Any, n: int) -> tuple[Arrival, ...] | None:
     errors = [math.sqrt(variance / steps) for variance in asymptotic_variances(path)]
     slowest = float(eigenvalues[0]) * c * constants.sum_of_powers(1, steps, gamma)
     return tuple(
-        Arrival(slowest, error, b / error, b / error, bias_steps=0.0, sd_ratio=1.0, last_mean=math.nan)
+        Arrival(slowest, error, b / error, b / error, bias_steps=0.0, sd_ratio=1.0)
         for error, b in zip(errors, bias.tolist(), strict=True)
     )
 

@@ -1,23 +1,22 @@
-"""Curves over a trajectory: a proved bound of the mean of a statistic, and its limit, where known.
+"""Curves over a trajectory: a proved bound of the mean of a statistic, and the limit of this mean.
 
-One-pass SGD under per-user Gaussian LDP: Theorems 3 to 6 of "Non-asymptotic analysis of SGD under local
+**One-pass SGD under per-user Gaussian LDP.** Theorems 3 to 6 of "Non-asymptotic analysis of SGD under local
 differential privacy guarantee" (2024), in corrected forms that hold for every n. Step k has size
-eta_k = eta k^-alpha (gamma and c elsewhere in this package), the gradient ||g||_2 <= C0, and the noise of
-user k the covariance (2 C0/mu_k)^2 I, so that E||A_k||^2 = 4 C0^2 d/mu_k^2 (the paper prints 64). Distances
-are squared. Theorems 3 and 4 (last iterate, average) need strong convexity, which on all of R^d excludes a
-bounded gradient. So Theorem 3 is used for projected iterates, with m the one-point constant over the ball, or
-a quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
+eta_k = eta k^-alpha (elsewhere in this package c k^-gamma). The gradient satisfies ||g||_2 <= C0. The noise
+A_k of user k has the covariance (2 C0/mu_k)^2 I, hence E||A_k||^2 = 4 C0^2 d/mu_k^2. (The paper prints 64 in
+the place of 4.) Theorem 3 bounds the squared distance of the last iterate, Theorem 4 that of the average.
+Both need strong convexity, which a loss with a bounded gradient cannot have on all of R^d. So Theorem 3 is
+used for projected iterates, with m the one-point constant over the ball, and Theorem 4 for a quadratic.
+Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
 
-Momentum with tree noise: Tran and Cutkosky (2022), Lemmas 5, 7, 11 and 12. The gradient's norm at the random
-output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + noise), with the bias 2 G sqrt(alpha)
-+ 2 eta M L + eta L/alpha + (1 - alpha)^t G. The paper prints 1.5 times the whole, without the last term. G
-and L are those of the full loss; gap is the paper's R, cross its gamma. The bias is bounded for fresh orders
-only. At every practical N these bounds exceed G: they say how errors scale, not how large they are.
+**Momentum with tree noise.** Tran and Cutkosky (2022). The variance of the momentum's noise is exact. It
+gives the mean norm of the noise, and the root mean square as a bound of the norm.
 
-One-pass private least squares: Varshney, Thakurta and Jain (2022). Risks are excess risks
-||w - w*||_H^2/2. The exact moments are ours: x has independent coordinates of mean 0, variance lambda_i and
-fourth moment k lambda_i^2 (k = 3 for the normal law), z is independent of x, nothing is clipped, and the
-averaged gradient of b records gets noise of variance tau^2 per coordinate. They hold at every finite T.
+**One-pass private least squares.** Varshney, Thakurta and Jain (2022). Risks are excess risks
+||w - w*||_H^2/2. Their exact formulas are ours. They assume that x has independent coordinates of mean 0,
+variance lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that z is independent of x, that
+no gradient is clipped, and that the averaged gradient of b records gets noise of variance tau^2 per
+coordinate. They hold at every finite T.
 """
 
 from __future__ import annotations
@@ -156,16 +155,8 @@ def average_excess_bound(s: BoundConstants, n: Steps) -> Array:
     return np.asarray((energy[n + 1] / eta[n] + sums[n + 1] - sums[1]) / (2 * n))
 
 
-def momentum_bias_bound(
-    lipschitz: float, smooth: float, alpha: float, eta: float, batches: int, t: int
-) -> float:
-    """Lemma 11 with its start: E||m_t - grad F(w_t)|| for fresh orders."""
-    start = power(1.0 - alpha, t) * lipschitz
-    return 2.0 * lipschitz * math.sqrt(alpha) + 2.0 * eta * batches * smooth + eta * smooth / alpha + start
-
-
 def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
-    """Variance per coordinate of mhat_t - m_t, exact, or of the reconstruction if that is biased."""
+    """Exact variance per coordinate of the noise mhat_t - m_t of the momentum."""
     settings = algorithm.kernel_settings(plan)
     if isinstance(algorithm, DpNsgdReduced):
         early, late, small = (settings[name] ** 2 for name in ("early", "late", "small"))
@@ -202,32 +193,18 @@ def over_steps(values: Array) -> Array:
 
 
 def momentum_curves(simulator: FiniteSum, checkpoints: Steps) -> tuple[Curves, Curves]:
+    """Bounds and limits of the norm of the momentum's noise, and the theorem's rate."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = checkpoints.tolist()
-    mean = chi_mean(problem.dimension)
-    # Exact in a fixed order, and wherever the momentum is not reconstructed.
-    expected = np.array([mean * math.sqrt(noise_variance(algorithm, plan, t)) for t in steps])
-    reshuffled = getattr(algorithm, "order", "fixed") == "reshuffle"
-    biased = isinstance(algorithm, DpNsgdReduced) and reshuffled
-    # E||noise|| <= sqrt(E||noise||^2), whatever the law.
-    noise = expected * (math.sqrt(problem.dimension) / mean)
-    if biased:
-        # Bound (ours) of the RMS distance of Algorithm 2 without noise to the momentum in fresh orders.
-        noise = noise + (6.4 * plan.lipschitz + 3.2 * plan.smoothness) * math.sqrt(plan.alpha)
-    bounds = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
-    limits = {} if biased else {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}
-    gap = problem.gap()
-    if reshuffled and gap is not None and algorithm.theta0 == 0.0:
-        lipschitz, smooth = problem.lipschitz(), problem.smoothness()
-        bias = [momentum_bias_bound(lipschitz, smooth, plan.alpha, plan.eta, plan.batches, t) for t in steps]
-        error = float(over_steps(noise + np.array(bias))[-1])
-        whole = np.full(len(steps), np.nan)
-        whole[-1] = gap / (plan.eta * plan.steps) + smooth * plan.eta / 2.0 + 2.0 * error
-        bounds |= {"mean_gradient_norm": whole, "output_gradient_norm": whole}
     rate = theorem_rate(algorithm, problem, plan.n)
-    if rate is not None:
-        limits["mean_gradient_norm"] = np.full(len(steps), rate)
-    return bounds, limits
+    limits = {} if rate is None else {"mean_gradient_norm": np.full(len(steps), rate)}
+    if isinstance(algorithm, DpNsgdReduced) and algorithm.order == "reshuffle":
+        return {}, limits  # the reconstructed momentum is biased
+    deviation = np.sqrt([noise_variance(algorithm, plan, t) for t in steps])
+    expected = chi_mean(problem.dimension) * deviation
+    bound = math.sqrt(problem.dimension) * deviation  # E||noise|| <= sqrt(E||noise||^2)
+    limits |= {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}
+    return {"noise_norm": bound, "mean_noise_norm": over_steps(bound)}, limits
 
 
 def second_moments(
@@ -329,23 +306,6 @@ def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: i
     return ols_risk(math.sqrt(problem.error_variance()), problem.dimension, n) + private
 
 
-def lemma_35(
-    lambdas: ArrayLike, radius_square: float, eta: float, n: int, start: float, variance: float, noise: float
-) -> float:
-    """Lemma 3.5: DP-SSGD after n records without clipping, eta <= 1/(2 R_x^2); an expectation.
-
-    (R^2/2) e^(-eta mu (n/2 + 1)) ||w*||^2 + (1/n) (eta R^2/(1 - eta R^2)) d ||S||_H + (1/n) Tr(H^-1 S), S =
-    sigma^2 H + tau^2 I. For z independent of x, as here, the printed constants hold.
-    """
-    lam = np.asarray(lambdas, dtype=float)
-    if eta * radius_square > 0.5 * (1.0 + 1e-12):
-        return math.inf
-    relative = variance + noise / lam  # of H^-1/2 S H^-1/2
-    share = eta * radius_square / (1.0 - eta * radius_square)
-    bias = 0.5 * radius_square * math.exp(-eta * float(lam.min()) * (n / 2 + 1)) * start
-    return bias + (share * len(lam) * float(relative.max()) + float(relative.sum())) / n
-
-
 def regression_limits(path: OnePass, steps: Steps) -> Curves:
     """Mean risks after some steps without clipping; of dp_ambssgd and sufficient_statistics predictions."""
     problem, algorithm, n = path.problem, path.algorithm, path.horizon or 0
@@ -373,20 +333,6 @@ def regression_limits(path: OnePass, steps: Steps) -> Curves:
     return {"last_exc": pairs[:, 0], "tail_exc": pairs[:, 1]}
 
 
-def regression_bounds(path: OnePass, steps: Steps) -> Curves:
-    """Lemma 3.5 for single-record steps without privacy: its proof has no clipping."""
-    problem, algorithm = path.problem, path.algorithm
-    if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):
-        return {}
-    if path.randomiser.kind != "none" or problem.stored_records() or algorithm.theta0 != 0.0:
-        return {}
-    start = math.fsum(w * w for w in problem.truth())
-    settings = problem.lambdas, problem.radius_square(), algorithm.step_constant()
-    noises = problem.error_variance(), squared_noise(path)
-    values = [lemma_35(*settings, t, start, *noises) for t in steps.tolist()]
-    return {"tail_exc": np.array(values)} if np.isfinite(values).all() else {}
-
-
 def theory_curves(simulator: Simulator[Any, Any], checkpoints: ArrayLike) -> dict[str, Curves]:
     """``bound``: proved bounds of a trajectory's means at some steps; ``limit``: their leading terms."""
     n = np.asarray(checkpoints, dtype=np.int64)
@@ -395,7 +341,7 @@ def theory_curves(simulator: Simulator[Any, Any], checkpoints: ArrayLike) -> dic
     if isinstance(simulator, FiniteSum):
         bounds, limits = momentum_curves(simulator, n)
     elif isinstance(simulator, OnePass) and isinstance(simulator.problem, LeastSquares):
-        bounds, limits = regression_bounds(simulator, n), regression_limits(simulator, n)
+        limits = regression_limits(simulator, n)
     elif isinstance(simulator, OnePass):
         bounds, limits = one_pass_bounds(simulator, n), one_pass_limits(simulator, n)
     return {"bound": bounds, "limit": limits}

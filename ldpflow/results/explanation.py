@@ -16,7 +16,7 @@ import pyarrow as pa
 from ldpflow.columns import Column, round_text, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.components.problems.transform import inverse, slope
+from ldpflow.components.problems.transform import slope
 from ldpflow.results.arrival import Arrival, feasible_n, predict_simulators
 from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, TINY, Decomposition, decompose
@@ -240,7 +240,7 @@ class PredictedBias:
         Biases are in empirical standard errors, as in the sum of effects. A spread that is too large is
         named only with a ``gap`` between coverage and level, which it would explain.
         """
-        found, row = self.arrival, self.row
+        found = self.arrival
         spread = found.verdict == "steps_too_large" and abs(found.bias) <= SMALL
         if not found.refused or (spread and not gap):
             return ""
@@ -257,16 +257,12 @@ class PredictedBias:
             words += " for the average"
             remedy = self.against_steps()
         k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
-        moved = ""
-        if not math.isnan(found.last_mean):
-            ends = f"{row['theta0']:g} to {found.last_mean:.3g} (true value {row['truth']:.3g})"
-            moved = f", mean of theta predicted to go from {ends}"
-        scale = found.standard_error / row["empirical_se"]
+        scale = found.standard_error / self.row["empirical_se"]
         start, steps, measured = (
             scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
         )
         return (
-            f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+z.2f} "
+            f"{words.capitalize()}: {k} relaxation times; predicted bias of the average {start:+z.2f} "
             f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}: take {remedy}."
         )
 
@@ -316,15 +312,13 @@ def predicted_biases(
 
 
 def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
-    """Convert standard error, start and last mean to the unit of rows."""
+    """Convert the standard error of a prediction to the unit of rows."""
     case, scale = approach(path, row["n"], row["coordinate"]), path.parts()["problem"].own_scale()
     users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
-    row = row if case is None else {**row, "theta0": case.theta0}
-    if scale is None:
-        return PredictedBias(arrival, row, users)
-    error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
-    arrival = replace(arrival, standard_error=error, last_mean=float(inverse(scale, arrival.last_mean)))
-    return PredictedBias(arrival, {**row, "theta0": float(inverse(scale, row["theta0"]))}, users)
+    if scale is not None:
+        error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
+        arrival = replace(arrival, standard_error=error)
+    return PredictedBias(arrival, row, users)
 
 
 def is_around_average(method: str) -> bool:

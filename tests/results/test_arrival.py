@@ -22,13 +22,13 @@ from tests.studies import changed, quantile_path
 
 
 def arrival(bias, start, steps, k=60.0):
-    return Arrival(k, 1.0, bias, start, steps, 1.0, 70.0)
+    return Arrival(k, 1.0, bias, start, steps, 1.0)
 
 
 def beside(found, measured, empirical_se=1.0, gamma=None, n=10**5, users=math.nan):
     """A prediction and a row of a summary with this bias; the oracle's standard error is 1."""
     row = {"bias": measured, "empirical_se": empirical_se, "gamma": gamma, "n": n}
-    return PredictedBias(found, row | {"theta0": 0.0, "truth": 72.3}, users)
+    return PredictedBias(found, row, users)
 
 
 @pytest.mark.parametrize("size", [1, 16])
@@ -57,7 +57,6 @@ def test_sentence():
     text = beside(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58).sentence()
     for words in (
         "2.6 relaxation times",
-        "to 70 (true value 72.3)",
         "-10.64 (start)",
         "+0.04 (steps)",
         "-10.58",
@@ -67,7 +66,6 @@ def test_sentence():
     for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00"):
         assert words in large
     assert beside(arrival(0.05, 0.0, 0.05), 0.1).sentence() == ""
-    assert "mean of theta" not in beside(Arrival(10.0, 1.0, -3.0, -3.0, 0.0, 1.0, math.nan), -3.1).sentence()
 
 
 @pytest.mark.parametrize(
@@ -180,10 +178,9 @@ def test_explain_names_start_and_steps(lost):
     texts = explain(lost, summary)["explanation"].to_pylist()
     for row, text in zip(summary.to_pylist(), texts, strict=True):
         if row["method"] == "TR":
-            assert "relaxation times, mean of theta" not in text
+            assert "predicted bias of the average" not in text
         elif row["scale"] == 31.4:
             assert re.search("mainly bias of .* SE from the start:", text)
-            moved = "mean of theta predicted to go from 0 to 34.5 (true value 40.2);"
-            assert f"Not arrived: 1.5 relaxation times, {moved}" in text
+            assert "Not arrived: 1.5 relaxation times; predicted bias" in text
         else:
             assert "Steps too large" in text and re.search("mainly bias of .* SE from the steps:", text)
