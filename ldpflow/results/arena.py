@@ -102,11 +102,11 @@ def not_judged(rows: Iterable[Row]) -> str:
     return f"Not judged: {names}, since {why}." if names else ""
 
 
-def judge(row: Row, tolerance: float = TOLERANCE) -> str:
+def judge(row: Row) -> str:
     """State of a method at its level, from its row of the summary: holds, fails or undecided."""
     replicates = row["replicates"]
     low, high = wilson(round(row["coverage_failures_as_misses"] * replicates), replicates)
-    least = float(row["level"]) - tolerance
+    least = float(row["level"]) - TOLERANCE
     return HOLDS if low >= least else FAILS if high < least else UNDECIDED
 
 

@@ -1,4 +1,4 @@
-"""Trajectories of a run over its replicates: means with their standard errors, and quantiles."""
+"""Summary of the trajectories of a run: means over replicates with their standard errors, and quantiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SUMMARY = pa.schema(
         *((name, pa.float64()) for name in NUMBERS),
     ]
 )
-"""Schema of the table of :func:`summarise`. docs/tables.md describes the columns."""
+"""Schema of the result of :func:`summarise`. docs/tables.md describes the columns."""
 
 KEYS = ("path", "n", "step", "replicate")
 
@@ -43,7 +43,10 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
 
 
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """All rows, each once, sorted by path and n. Refuses a row that is stored twice with different values."""
+    """Read all rows, sorted by path, n, step and replicate.
+
+    A row that is stored several times is kept once. If its copies differ, InputError is raised.
+    """
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
     fresh = changes(*(key_codes(table[name]) for name in KEYS))
@@ -63,8 +66,8 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
 def summarise(rows: pa.Table) -> pa.Table:
     """Mean, its MCSE, and quantiles (Hyndman and Fan type 7) over the replicates that did not diverge.
 
-    One row per path, n, step and stat: statistics of the path, and :data:`MEANS`. Sums over
-    replicates are correctly rounded.
+    The result has one row per path, n, step and stat. A stat is a statistic of the path or one of
+    :data:`MEANS`. Sums over replicates are correctly rounded.
     """
     found: list[dict[str, Any]] = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
@@ -77,7 +80,7 @@ def summarise(rows: pa.Table) -> pa.Table:
     def add(first: int, end: int, stat: str, x: np.ndarray, good: np.ndarray) -> None:
         row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": end, "stat": stat}
         row |= {"replicates": len(x), "failures": int((~good).sum())}
-        found.append(row | moments(x[good]))
+        found.append(row | numbers_of(x[good]))
 
     for first, last in runs_of(paths, n, step):
         for stat in statistics:
@@ -105,7 +108,7 @@ def last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First and last place (exclusive) of equal consecutive rows."""
+    """Ranges of equal consecutive rows: first row, and the row after the last one."""
     return pairwise([*np.flatnonzero(changes(*columns)).tolist(), len(columns[0])])
 
 
@@ -116,7 +119,7 @@ def changes(*columns: np.ndarray) -> np.ndarray:
     return fresh
 
 
-def moments(x: np.ndarray) -> dict[str, float]:
+def numbers_of(x: np.ndarray) -> dict[str, float]:
     if not len(x) or not np.isfinite(x).all():
         return {}
     mean = total(x) / len(x)
