@@ -9,8 +9,12 @@ Both need strong convexity, which a loss with a bounded gradient cannot have on 
 used for projected iterates, with m the one-point constant over the ball, and Theorem 4 for a quadratic.
 Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
 
-**Momentum with tree noise.** Tran and Cutkosky (2022). The variance of the momentum's noise is exact. It
-gives the mean norm of the noise, and the root mean square as a bound of the norm.
+**Momentum with tree noise.** Tran and Cutkosky (2022), Lemmas 5, 7, 11 and 12. The norm of the gradient at
+the random output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + norm of the noise). In fresh
+orders the bias is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. G and L are the bounds
+of the full loss, M is the number of batches, and gap is the paper's R. (The paper prints 1.5 times the whole,
+without the last term.) In practice these bounds exceed G, which bounds every gradient: they only show how
+errors scale.
 
 **One-pass private least squares.** Varshney, Thakurta and Jain (2022). Risks are excess risks
 ||w - w*||_H^2/2. Their exact formulas are ours. They assume that x has independent coordinates of mean 0,
@@ -52,11 +56,12 @@ Curves = dict[str, Array]
 
 @dataclass(frozen=True)
 class BoundConstants:
-    """Constants of the bounds under Gaussian LDP: eta, alpha, C0 (``bound``), d, mu, Delta_0, m and M.
+    """Constants of the bounds under Gaussian LDP.
 
-    C0 is half the L2 sensitivity of the gradient, mu the smallest budget of any user, Delta_0 =
-    ||theta_0 - theta*||^2 (``start``), M the Lipschitz constant of the gradient, and m such that
-    <grad F(theta), theta - theta*> >= m ||theta - theta*||^2, 0 if F is only convex.
+    ``eta`` and ``alpha`` are those of the step sizes. ``bound`` is C0, half the L2 sensitivity of the gradient.
+    ``mu`` is the smallest budget of a user. ``start`` is Delta_0 = ||theta_0 - theta*||^2. ``convexity`` is m
+    in <grad F(theta), theta - theta*> >= m ||theta - theta*||^2. It is 0 if F is convex without being strongly
+    convex. ``smoothness`` is M, the Lipschitz constant of the gradient.
     """
 
     eta: float
@@ -83,9 +88,9 @@ class BoundConstants:
 
 
 def distance_bound(s: BoundConstants, n: Steps) -> Array:
-    """Theorem 3 as its recursion, the sharpest form: R_n >= E||theta_n - theta*||^2, n >= 0.
+    """Theorem 3 in its sharpest form, a recursion: R_n >= E||theta_n - theta*||^2 for n >= 0.
 
-    R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 sigma^2, for m > 0.
+    R_0 = Delta_0 and R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 sigma^2, for m > 0.
     """
     eta = s.steps(int(n.max()))
     kept, added = np.maximum(0.0, 1 - 2 * s.convexity * eta), eta**2 * s.second_moment()
@@ -99,16 +104,17 @@ def affine_recursion(start: float, kept: Array, added: Array) -> Array:
 
 
 def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
-    """tr(H^-1 S H^-1): the limit of n E||average - theta*||^2 for steps of covariance S."""
+    """tr(H^-1 S H^-1), the limit of n E||average - theta*||^2 for the curvature H and gradient covariance S."""
     inverse = np.linalg.inv(np.asarray(curvature, dtype=float))
     return float(np.trace(inverse @ np.asarray(covariance, dtype=float) @ inverse.T))
 
 
 def average_bound(s: BoundConstants, n: Steps, leading: float, distances: Array, post: bool) -> Array:
-    """Theorem 4 for a quadratic, by Minkowski's inequality: E||average - theta*||^2, unprojected iterates.
+    """Theorem 4 for a quadratic and unprojected iterates: a bound of E||average - theta*||^2.
 
-    m bounds the smallest eigenvalue of H from below. ``distances`` are E||theta_k - theta*||^2, k >= 0.
-    The average is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
+    It follows from Minkowski's inequality. ``s.convexity`` is at most the smallest eigenvalue of H.
+    ``leading`` is the :func:`leading_term`. ``distances`` are E||theta_k - theta*||^2 for k >= 0. The average
+    is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
     """
     last = int(n.max())
     root = np.sqrt(distances[: last + 1])
@@ -122,12 +128,12 @@ def average_bound(s: BoundConstants, n: Steps, leading: float, distances: Array,
 
 
 def excess_bound(s: BoundConstants, n: Steps) -> Array:
-    """Theorem 5 in closed form, any step size: D_n >= E F(theta_n) - F*, unprojected iterates.
+    """Theorem 5 in closed form, for unprojected iterates: D_n >= E F(theta_n) - F*.
 
     With F0 = M Delta_0/2, r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... +
-    eta_j, D_n is at most the largest of [1/F0 + E_n/(2 K_n)]^-1 and [1/r_j + (E_n - E_j)/(2 K_n)]^-1 over
-    j <= n. Proof: either a step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k. Chain the
-    contractions after the last step of the second kind.
+    eta_j, the bound D_n is the largest of [1/F0 + E_n/(2 K_n)]^-1 and, over j <= n,
+    [1/r_j + (E_n - E_j)/(2 K_n)]^-1. Proof: at each step k either 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n) (a
+    contraction) or D_k <= r_k. Chain the contractions after the last step j of the second kind.
     """
     last = int(n.max())
     eta, energy = s.steps(last), s.energy(last)
@@ -145,9 +151,9 @@ def excess_bound(s: BoundConstants, n: Steps) -> Array:
 
 
 def average_excess_bound(s: BoundConstants, n: Steps) -> Array:
-    """Theorem 6: bound of E F(average of theta_1, ..., theta_n) - F*, projection allowed.
+    """Theorem 6, also for projected iterates: a bound of E F(average of theta_1, ..., theta_n) - F*.
 
-    (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k].
+    It is (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k].
     """
     last = int(n.max()) + 1
     eta, energy = s.steps(last), s.energy(last)
@@ -155,8 +161,16 @@ def average_excess_bound(s: BoundConstants, n: Steps) -> Array:
     return np.asarray((energy[n + 1] / eta[n] + sums[n + 1] - sums[1]) / (2 * n))
 
 
+def momentum_bias_bound(
+    lipschitz: float, smooth: float, alpha: float, eta: float, batches: int, t: int
+) -> float:
+    """Lemma 11 with the term of the start: a bound of E||m_t - grad F(w_t)|| in fresh orders."""
+    start = power(1.0 - alpha, t) * lipschitz
+    return 2.0 * lipschitz * math.sqrt(alpha) + 2.0 * eta * batches * smooth + eta * smooth / alpha + start
+
+
 def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
-    """Exact variance per coordinate of the noise mhat_t - m_t of the momentum."""
+    """Exact variance, per coordinate, of the noise in the private momentum of step t."""
     settings = algorithm.kernel_settings(plan)
     if isinstance(algorithm, DpNsgdReduced):
         early, late, small = (settings[name] ** 2 for name in ("early", "late", "small"))
@@ -172,9 +186,9 @@ def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> floa
 
 
 def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
-    """The theorem's rate without constants, logarithms and the term 1/sqrt(N).
+    """Rate of the theorem, without constants, logarithms and the term 1/sqrt(N). None for other algorithms.
 
-    d^(1/4)/sqrt(eps N) for Algorithm 1, d^(1/3)/(eps N)^(2/3) for Algorithm 2.
+    It is d^(1/4)/sqrt(eps N) for Algorithm 1 and d^(1/3)/(eps N)^(2/3) for Algorithm 2.
     """
     signal = algorithm.epsilon * n
     if isinstance(algorithm, DpNsgdReduced):
@@ -185,7 +199,7 @@ def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: in
 
 
 def over_steps(values: Array) -> Array:
-    """At the last checkpoint the mean over those before it, NaN at the others."""
+    """Array with the mean of all values but the last in its last place, and NaN before."""
     result = np.full(len(values), np.nan)
     if len(values) > 1:
         result[-1] = values[:-1].mean()
@@ -193,18 +207,31 @@ def over_steps(values: Array) -> Array:
 
 
 def momentum_curves(simulator: FiniteSum, checkpoints: Steps) -> tuple[Curves, Curves]:
-    """Bounds and limits of the norm of the momentum's noise, and the theorem's rate."""
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = checkpoints.tolist()
+    mean = chi_mean(problem.dimension)
+    expected = np.array([mean * math.sqrt(noise_variance(algorithm, plan, t)) for t in steps])
+    reshuffled = getattr(algorithm, "order", "fixed") == "reshuffle"
+    biased = isinstance(algorithm, DpNsgdReduced) and reshuffled
+    # E||noise|| <= sqrt(E||noise||^2)
+    noise = expected * (math.sqrt(problem.dimension) / mean)
+    if biased:
+        # Bound (ours) of the RMS distance of Algorithm 2 without noise to the momentum in fresh orders.
+        noise = noise + (6.4 * plan.lipschitz + 3.2 * plan.smoothness) * math.sqrt(plan.alpha)
+    bounds = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
+    limits = {} if biased else {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}
+    gap = problem.gap()
+    if reshuffled and gap is not None and algorithm.theta0 == 0.0:
+        lipschitz, smooth = problem.lipschitz(), problem.smoothness()
+        bias = [momentum_bias_bound(lipschitz, smooth, plan.alpha, plan.eta, plan.batches, t) for t in steps]
+        error = float(over_steps(noise + np.array(bias))[-1])
+        whole = np.full(len(steps), np.nan)
+        whole[-1] = gap / (plan.eta * plan.steps) + smooth * plan.eta / 2.0 + 2.0 * error
+        bounds |= {"mean_gradient_norm": whole, "output_gradient_norm": whole}
     rate = theorem_rate(algorithm, problem, plan.n)
-    limits = {} if rate is None else {"mean_gradient_norm": np.full(len(steps), rate)}
-    if isinstance(algorithm, DpNsgdReduced) and algorithm.order == "reshuffle":
-        return {}, limits  # the reconstructed momentum is biased
-    deviation = np.sqrt([noise_variance(algorithm, plan, t) for t in steps])
-    expected = chi_mean(problem.dimension) * deviation
-    bound = math.sqrt(problem.dimension) * deviation  # E||noise|| <= sqrt(E||noise||^2)
-    limits |= {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}
-    return {"noise_norm": bound, "mean_noise_norm": over_steps(bound)}, limits
+    if rate is not None:
+        limits["mean_gradient_norm"] = np.full(len(steps), rate)
+    return bounds, limits
 
 
 def second_moments(
@@ -217,10 +244,11 @@ def second_moments(
     steps: int,
     kurtosis: float = 3.0,
 ) -> Array:
-    """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps; shape (steps + 1, d).
+    """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps. The shape is (steps + 1, d).
 
+    With eigenvalues l_i, kurtosis k, sigma^2 = ``variance`` and tau^2 = ``noise``,
     c_i(t+1) = c_i (1 - 2 eta l_i + eta^2 ((b + k - 2)/b) l_i^2) + (eta^2/b) l_i sum_j l_j c_j
-    + eta^2 (sigma^2 l_i/b + tau^2), k the kurtosis; sigma^2 = ``variance``, tau^2 = ``noise``.
+    + eta^2 (sigma^2 l_i/b + tau^2), where c_i is c_i(t).
     """
     lam = np.asarray(lambdas, dtype=float)
     own = 1.0 - 2.0 * eta * lam + eta**2 * (b + kurtosis - 2.0) / b * lam**2
@@ -233,14 +261,15 @@ def second_moments(
         powers = values**times
         sums = np.where(values == 1.0, times, (powers - 1.0) / (values - 1.0))
         c = (powers * (np.asarray(start) @ vectors) + sums * (added @ vectors)) @ vectors.T
-    return np.asarray(np.nan_to_num(c, nan=np.inf, posinf=np.inf, neginf=np.inf))  # beyond all numbers
+    return np.asarray(np.nan_to_num(c, nan=np.inf, posinf=np.inf, neginf=np.inf))
 
 
 def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[float, float]:
-    """Mean risk of w_T and of the average of w_t over T/2 < t <= T, for T = steps <= len(c) - 1.
+    """Mean risk of w_T, and of the average of w_t over T/2 < t <= T, for T = ``steps``.
 
-    Sum over i of l_i c_i(T)/2, and of l_i/(2 n^2) sum_t c_i(t) (1 + 2 m_i (1 - m_i^(T-t))/(1 - m_i)), m_i =
-    1 - eta l_i, because E omega_t omega_s = m^(s-t) c(t) for s > t.
+    ``c`` is the result of :func:`second_moments` for at least T steps. The first risk is sum_i l_i c_i(T)/2.
+    With m_i = 1 - eta l_i and an average of n iterates, the second is sum_i l_i/(2 n^2) sum_t c_i(t)
+    (1 + 2 m_i (1 - m_i^(T-t))/(1 - m_i)), because E (w_t - w*)_i (w_s - w*)_i = m_i^(s-t) c_i(t) for s > t.
     """
     lam = np.asarray(lambdas, dtype=float)
     half = steps // 2
@@ -253,7 +282,7 @@ def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[fl
 
 
 def squared_noise(path: OnePass) -> float:
-    """tau^2 of an algorithm with a fixed clipping norm (0 without noise)."""
+    """Variance tau^2 per coordinate of the noise in a gradient, for a fixed clipping norm."""
     algorithm = path.algorithm
     if isinstance(algorithm, DpMbssgd):
         clip = algorithm.clip or 0.0
@@ -262,10 +291,10 @@ def squared_noise(path: OnePass) -> float:
 
 
 def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: int) -> tuple[Array, Array]:
-    """E zeta_t^2 for t = 1, ..., T, and the second moments of the iterates with these thresholds.
+    """Predict E zeta_t^2 for t = 1, ..., T, and the second moments of the iterates with these thresholds.
 
-    Step by step: residuals are taken as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and successive
-    queries as independent. A prediction, not a theorem.
+    The prediction is no theorem. It takes residuals as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and
+    successive queries as independent.
     """
     from scipy import special
 
@@ -292,12 +321,12 @@ def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: in
 
 
 def ols_risk(sigma: float, d: int, n: int) -> float:
-    """sigma^2 d/(2 (N - d - 1)): ordinary least squares with normal x."""
+    """Mean risk of ordinary least squares with normal x: sigma^2 d/(2 (N - d - 1))."""
     return 0.5 * sigma**2 * d / (n - d - 1)
 
 
 def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: int) -> float:
-    """Least squares' risk plus, to first order, that of the noise in its moments."""
+    """Mean risk of ordinary least squares plus, to first order, the effect of the noise in the moments."""
     settings = algorithm.kernel_parameters(n)
     spread, other = settings["moment_noise"], settings["cross_noise"]
     w = np.array(problem.truth())
@@ -307,7 +336,10 @@ def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: i
 
 
 def regression_limits(path: OnePass, steps: Steps) -> Curves:
-    """Mean risks after some steps without clipping; of dp_ambssgd and sufficient_statistics predictions."""
+    """Mean risks at some steps if no gradient is clipped.
+
+    For dp_ambssgd and sufficient_statistics they are predictions.
+    """
     problem, algorithm, n = path.problem, path.algorithm, path.horizon or 0
     if not isinstance(problem, LeastSquares) or problem.stored_records():
         return {}
@@ -334,7 +366,7 @@ def regression_limits(path: OnePass, steps: Steps) -> Curves:
 
 
 def theory_curves(simulator: Simulator[Any, Any], checkpoints: ArrayLike) -> dict[str, Curves]:
-    """``bound``: proved bounds of a trajectory's means at some steps; ``limit``: their leading terms."""
+    """Proved bounds (``bound``) and leading terms (``limit``) of the means of a trajectory at some steps."""
     n = np.asarray(checkpoints, dtype=np.int64)
     bounds: Curves = {}
     limits: Curves = {}
@@ -348,9 +380,9 @@ def theory_curves(simulator: Simulator[Any, Any], checkpoints: ArrayLike) -> dic
 
 
 def constants_of(path: OnePass) -> BoundConstants | None:
-    """The bounds' constants for LDP-SGD under Gaussian noise; None for any other path.
+    """Constants of the bounds for LDP-SGD under Gaussian noise. None if there is no bound for the path.
 
-    The smallest budget counts. m is 0: bounded gradients and strong convexity exclude each other.
+    m is 0, because a loss with bounded gradients is not strongly convex on all of R^d.
     """
     problem, algorithm = path.problem, path.algorithm
     bound, smooth = problem.gradient_bound(), problem.smoothness()
@@ -364,16 +396,16 @@ def constants_of(path: OnePass) -> BoundConstants | None:
 
 
 def one_pass_bounds(path: OnePass, n: Steps) -> Curves:
-    """Theorem 6 for every path but the quadratic's, and one other theorem.
+    """Bounds by Theorems 3 to 6.
 
-    It is Theorem 5 for unprojected iterates, and Theorem 3 for iterates that are projected onto a ball around
-    the start that holds theta*, with the curvature of the problem within it. For the quadratic it is
-    Theorem 4 with exact distances. For other problems Theorem 4 needs distances for which there is no bound.
+    A quadratic has the bound of Theorem 4 with exact distances. Other problems have that of Theorem 6 for the
+    average. For the last iterate they have that of Theorem 5, or that of Theorem 3 if the iterates are
+    projected onto a ball around the start that contains theta*.
     """
     s = constants_of(path)
     if s is None:
         return {}
-    if isinstance(path.problem, Quadratic):  # its gradient is unbounded
+    if isinstance(path.problem, Quadratic):
         return quadratic_bound(path, path.problem, s, n)
     found = {"avg_exc": average_excess_bound(s, n)}
     radius = getattr(path.algorithm, "radius", None)
@@ -388,9 +420,10 @@ def one_pass_bounds(path: OnePass, n: Steps) -> Curves:
 
 
 def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Steps) -> Curves:
-    """Theorem 4 with the exact E||theta_k - theta*||^2: p' = (1 - eta_k h)^2 p + eta_k^2 (S + s^2), summed.
+    """Theorem 4 with the exact E||theta_k - theta*||^2, for at most a million steps.
 
-    For budgets that have one law for all users, unprojected iterates, and at most a million steps.
+    In each coordinate the exact squared distance p becomes (1 - eta_k h)^2 p + eta_k^2 (S + s^2) at step k.
+    There is no bound for projected iterates or for budgets that are listed by user.
     """
     last = int(n.max())
     if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
@@ -409,9 +442,10 @@ def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Ste
 
 
 def one_pass_limits(path: OnePass, n: Steps) -> Curves:
-    """Leading terms: (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n.
+    """Leading terms of the squared distance of the last iterate and of the average from theta*.
 
-    For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
+    They are (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n, with s^2 from the mean of
+    mu_k^-2.
     """
     h = np.array(path.problem.curvature())
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))

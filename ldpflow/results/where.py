@@ -141,7 +141,7 @@ def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
 def compare(name: str, op: ast.cmpop, other: ast.expr, schema: pa.Schema) -> pc.Expression:
     """Filter expression of one comparison.
 
-    ``other`` must be a number, a text, a truth value, None, or a list of these; otherwise TypeError is raised.
+    Raises TypeError if ``other`` is no number, text, truth value or None, and no list of these.
     """
     check_column(name, schema.names, "where")
     column, kind = pc.field(name), schema.field(name).type
