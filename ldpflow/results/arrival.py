@@ -30,7 +30,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -337,20 +337,12 @@ def follow_path(case: Approach, times: Sequence[int]) -> Floats:
 
 
 def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
-    """Predict the arrival of many paths at once. Those that differ only in ``steps`` are computed once."""
-    steps: dict[Approach, set[int]] = {}
-    for case in cases:
-        steps.setdefault(replace(case, steps=0), set()).add(case.steps)
-    rows = {
-        run: dict(zip(sorted(times), follow_path(run, sorted(times)).tolist(), strict=True))
-        for run, times in steps.items()
-    }
-    return [arrival_of(case, rows[replace(case, steps=0)][case.steps]) for case in cases]
+    return list(map(predict_arrival, cases))
 
 
-def arrival_of(case: Approach, row: Sequence[float]) -> Arrival:
+def predict_arrival(case: Approach) -> Arrival:
     _, density, _ = relaxation_units(case.law, case.tau)
-    bias, from_truth, sd, _, _ = row
+    bias, from_truth, sd, _, _ = follow_path(case, [case.steps])[0].tolist()
     error = math.sqrt(case.variance() / case.steps)
     return Arrival(
         relaxation_times=density * case.c * constants.sum_of_powers(1, case.steps, case.gamma),

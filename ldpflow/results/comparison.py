@@ -91,8 +91,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}", closest(baseline, names))
     if not rows:
         others = ", ".join(name for name in varying if name != by)
-        hint = "A sweep of several values of it gives such cells."
-        hint += f" Cells of this run differ in {others}." if others else ""
+        hint = f"Cells of this run differ in {others}." if others else ""
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])

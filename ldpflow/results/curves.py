@@ -58,10 +58,9 @@ Curves = dict[str, Array]
 class BoundConstants:
     """Constants of the bounds under Gaussian LDP.
 
-    ``eta`` and ``alpha`` are those of the step sizes. ``bound`` is C0, half the L2 sensitivity of the gradient.
-    ``mu`` is the smallest budget of a user. ``start`` is Delta_0 = ||theta_0 - theta*||^2. ``convexity`` is m
-    in <grad F(theta), theta - theta*> >= m ||theta - theta*||^2. It is 0 if F is convex without being strongly
-    convex. ``smoothness`` is M, the Lipschitz constant of the gradient.
+    ``bound`` is C0, half the L2 sensitivity of the gradient, ``mu`` the smallest budget of a user, ``start``
+    Delta_0 = ||theta_0 - theta*||^2, and ``smoothness`` M, the Lipschitz constant of the gradient.
+    ``convexity`` is m >= 0 with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2.
     """
 
     eta: float
@@ -104,7 +103,7 @@ def affine_recursion(start: float, kept: Array, added: Array) -> Array:
 
 
 def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
-    """tr(H^-1 S H^-1), the limit of n E||average - theta*||^2 for the curvature H and gradient covariance S."""
+    """tr(H^-1 S H^-1), the limit of n E||average - theta*||^2, for curvature H and covariance S of a step."""
     inverse = np.linalg.inv(np.asarray(curvature, dtype=float))
     return float(np.trace(inverse @ np.asarray(covariance, dtype=float) @ inverse.T))
 

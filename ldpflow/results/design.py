@@ -47,8 +47,6 @@ class RunDesign:
     """Whether the rows are all combinations of these values."""
     precision: Mapping[str, Any] | None = None
     """Targets that decided the number of replicates."""
-    missing: tuple[int, int] | None = None
-    """Number of cells with rows and number of cells of the study, if the run is not finished."""
 
 
 def run_design(
@@ -65,8 +63,7 @@ def run_design(
     """
     mapping = stored_mapping(store) or {}
     study = stored_study(store)
-    last = sessions[-1] if sessions else {}
-    targets = last.get("precision")
+    targets = sessions[-1].get("precision") if sessions else None
     design = RunDesign(*public_study(mapping, store.read_study() or ""))
     cells: dict[Place, dict[str, Any]] = {}
     counts: dict[Place, int] = {}
@@ -85,10 +82,6 @@ def run_design(
             return design
         if wanted.keys() == counts.keys() and targets is not None:
             return replace(design, precision=targets)
-        broken = last.get("ended") is None or last.get("stopped") or last.get("failed_batches")
-        fewer = any(counts.get(place, 0) < count for place, count in wanted.items())
-        if broken and fewer and counts.keys() <= wanted.keys():
-            return replace(design, missing=(len(counts), len(wanted)))
     seed = store.replicates.scan(damaged=damaged)[0].meta["seed"]
     return design_of_cells(cells, every_path(store, damaged=damaged), seed)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from statistics import NormalDist, median
 from typing import Any, Literal
@@ -201,11 +201,6 @@ class Comparison:
             return None
         z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows))) + NormalDist().inv_cdf(0.8)
         return median(z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows)
-
-    def as_table(self) -> pa.Table:
-        types = {"int": pa.int64(), "float": pa.float64()}
-        schema = pa.schema([(f.name, types.get(str(f.type), pa.string())) for f in fields(PublishedRow)])
-        return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
 
 
 def compare(summary: pa.Table, name: str) -> Comparison:
