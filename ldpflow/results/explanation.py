@@ -17,22 +17,23 @@ from ldpflow.columns import Column, round_text, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.problems.transform import slope
-from ldpflow.results.arrival import Arrival, feasible_n, predict_simulators
+from ldpflow.results.arrival import Arrival, predict_simulators
 from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, TINY, Decomposition, decompose
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.summary import stored_cells, stored_paths
-from ldpflow.simulators.approach import approach, limit_law
+from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import declared_columns
 
 FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
-BIAS, TIMES = 0.1, 25.0  # as in feasible_n: largest bias (SE), fewest relaxation times of a run that arrives
 SMALL = 0.5  # up to this bias (SE) `steps_too_large` means a too large spread
-MOST_USERS = 100.0  # largest factor of n in an advice
-CENTRE = "another centre, such as TR if it holds its level here"
+AGAINST_STEPS = (
+    "another centre, such as TR if it holds its level here, or smaller steps if ldpflow plan predicts that "
+    "the path still arrives"
+)
 
 
 def explain(
@@ -210,14 +211,10 @@ def looks(row: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class PredictedBias:
-    """Predicted bias of the average, and the row of the summary that has the measured one.
-
-    ``users``: fewest with which some step sizes make an average arrive (:func:`feasible_n`).
-    """
+    """Predicted bias of the average, and the row of the summary with the measured bias."""
 
     arrival: Arrival
     row: Mapping[str, Any]
-    users: float = math.nan
 
     @property
     def measured(self) -> float:
@@ -255,7 +252,7 @@ class PredictedBias:
             remedy += ", or a start nearer to the true value"
         if found.verdict == "steps_too_large":
             words += " for the average"
-            remedy = self.against_steps()
+            remedy = AGAINST_STEPS
         k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
         scale = found.standard_error / self.row["empirical_se"]
         start, steps, measured = (
@@ -265,29 +262,6 @@ class PredictedBias:
             f"{words.capitalize()}: {k} relaxation times; predicted bias of the average {start:+z.2f} "
             f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}: take {remedy}."
         )
-
-    def factor_of_c(self) -> float:
-        """Factor of c for a bias of .1 SE and at least 25 relaxation times at the larger of n and ``users``.
-
-        With c times r and n times m the relaxation times are multiplied by r m^(1 - gamma), and to first
-        order in the steps the bias by r m^(1/2 - gamma). The bias now is .1 K/25 sqrt(users/n).
-        """
-        more = max(self.users / self.row["n"], 1e-9)  # 0 at a mode
-        power = self.row["gamma"] - 1 if more > 1 else -0.5
-        return float(TIMES / self.arrival.relaxation_times * more**power)
-
-    def against_steps(self) -> str:
-        gamma, n, users = self.row.get("gamma"), self.row["n"], self.users
-        if gamma is None or abs(self.arrival.bias_steps) <= BIAS or not (factor := self.factor_of_c()) < 1:
-            return f"smaller steps, {CENTRE}"
-        steps = f"c times {factor:.2g}, or a larger gamma"
-        # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
-        found = [] if users > n else [f"smaller steps ({steps})"]
-        found.append(CENTRE)
-        if n < users <= MOST_USERS * n:
-            unit = 10.0 ** (math.floor(math.log10(users)) - 1)
-            found.append(f"or about n = {math.ceil(users / unit * (1 - 1e-12)) * unit:,.0f} and {steps}")
-        return f"{', '.join(found)}; with these steps the bias in SE falls as n^-{gamma - 0.5:.2g}"
 
 
 def predicted_biases(
@@ -313,12 +287,11 @@ def predicted_biases(
 
 def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
     """Convert the standard error of a prediction to the unit of rows."""
-    case, scale = approach(path, row["n"], row["coordinate"]), path.parts()["problem"].own_scale()
-    users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
+    scale = path.parts()["problem"].own_scale()
     if scale is not None:
         error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
         arrival = replace(arrival, standard_error=error)
-    return PredictedBias(arrival, row, users)
+    return PredictedBias(arrival, row)
 
 
 def is_around_average(method: str) -> bool:
