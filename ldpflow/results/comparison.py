@@ -1,7 +1,7 @@
-"""Comparisons of cells, paired by replicate: a difference is known far better than either coverage.
+"""Comparisons of cells, paired by replicate: a difference is more precise than either coverage.
 
 Cells of one path share everything but the interval. Paths of one problem share their users, whatever the
-mechanism, the budget and the algorithm: the data streams are addressed by the problem.
+mechanism, the budget and the algorithm, since the problem addresses the random numbers of the data.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ldpflow.store.schema import BUNDLED
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
-"""Columns that follow from others, unless they are settings of the path. Epsilon is left out only if
-mechanisms are compared."""
+"""Columns that follow from others if they are no settings of the path. So does epsilon if mechanisms are
+compared."""
 
 SHORT = (
     "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs",
@@ -37,7 +37,7 @@ SHORT = (
 """Columns of the short view of a comparison, after the settings that differ."""
 
 ROUNDING = 1e-9
-"""Largest difference of two lengths in units of their means that counts as rounding."""
+"""Largest relative difference of two lengths that counts as rounding."""
 
 
 CONTRAST = (
@@ -48,11 +48,12 @@ CONTRAST = (
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = None) -> pa.Table:
-    """Compare the cells of a run that differ in ``by`` only: shared columns, differing ones, ``vs``, result.
+    """Compare the cells of a run that differ in ``by`` alone.
 
-    ``by`` is one of :data:`TABLES`, each with all its settings, or a setting, n or level: other problems have
-    other users. The baseline is by default the first value in each group of cells. The metadata ``note``
-    counts the cells without a cell to compare with.
+    ``by`` is one of :data:`TABLES` with all its settings, or a setting, n or level. (Settings of the problem
+    are excluded: other problems have other users.) The default baseline is the first value in each group of
+    cells. The result has the columns that cells share, those in which they differ, ``vs``, and
+    :data:`CONTRAST`. Its metadata ``note`` counts the cells that have no cell to compare with.
     """
     paths = stored_paths(store.replicates, damaged="refuse")
     found = stored_cells(store, damaged="refuse")
@@ -75,7 +76,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
     rows: list[Row] = []
     alone: list[Row] = []
     seen: dict[str, None] = {}
-    # By value: the order of paths is that of their hashes.
+    # Sorted by value, since the order of paths is that of their hashes.
     for members in sorted(groups.values(), key=lambda members: parameter_order(members[0][0])):
         members.sort(key=lambda member: parameter_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by, named) for _, differs, _ in members))
@@ -95,7 +96,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
-    # A setting without a value stays null: tables of runs of which one has texts there can be joined.
+    # A setting without a value keeps the type null, so that the table can be joined with one of texts.
     numbers = [f.name for f in table.schema if f.type == pa.null() and f.name in CONTRAST]
     fields = [f.with_type(pa.float64()) if f.name in numbers else f for f in table.schema]
     table = table.cast(pa.schema(fields))
@@ -108,7 +109,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
 
 
 def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
-    """Sort key of parameters: numbers by size, others by name, absent ones last."""
+    """Sort key of parameters: numbers by size, then texts, then missing values."""
     return [
         (name, value is None, value if isinstance(value, (int, float)) else 0.0, str(value))
         for name, value in row.items()
@@ -116,13 +117,13 @@ def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
 
 
 CELL = ("path", "n", "method", "level", "coordinate")
-"""Columns of a cell's key that are no settings of its interval method."""
+"""Columns of the key of a cell that are no settings of its interval method."""
 
 
 def comparison_columns(
     by: str, simulators: Iterable[Any], keys: Iterable[str], cells: Sequence[Row]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Columns that are compared, and what else the cells can be compared by: that in which they differ."""
+    """Columns that differ between compared cells, and all values of ``by`` with different cells."""
     settings: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():
@@ -139,7 +140,7 @@ def comparison_columns(
 
 
 def varying_settings(by: str, cells: Sequence[Row], columns: Iterable[str]) -> set[tuple[str, str]]:
-    """Pairs of a value of ``by`` and a setting of which its cells have several values."""
+    """Pairs of a value of ``by`` and a setting with several values in the cells with this value."""
     found: dict[tuple[str, str], set[str]] = {}
     for cell in cells:
         for name in columns:
@@ -148,14 +149,14 @@ def varying_settings(by: str, cells: Sequence[Row], columns: Iterable[str]) -> s
 
 
 def matches(differs: Row, by: str, baseline: str | float) -> bool:
-    """Whether a cell has the value and settings in ``baseline``: ``TR degree=3`` or ``TR, degree = 3``."""
+    """Whether a cell has the value and the settings in ``baseline``, such as ``TR, degree = 3``."""
     value = differs[by]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value) == float(baseline)
         except (TypeError, ValueError):
             return False
-    # Before a name alone: a value, such as a list, may have blanks and commas.
+    # Settings begin at a word before "=", since a value, such as a list, may have blanks and commas.
     kind, *settings = re.split(r",?\s+(?=\w+=)", str(baseline).replace(" = ", "="))
     symbols = {name: column.label for name, column in BUNDLED.items()}
     own = {f"{n}={text_of(v)}" for name, v in differs.items() for n in (name, symbols.get(name))}
@@ -163,7 +164,7 @@ def matches(differs: Row, by: str, baseline: str | float) -> bool:
 
 
 def label(differs: Row, by: str, named: Collection[tuple[str, str]]) -> str:
-    """Value of ``by``, its real settings, and the others that ``named`` has of it."""
+    """Value of ``by`` with its settings that are floats or in ``named``."""
     rest = [
         f"{n}={text_of(v)}"
         for n, v in differs.items()
@@ -207,7 +208,7 @@ def contrast(this: CellRows, baseline: CellRows) -> Row:
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
-    """Lengths of all rows (see :meth:`CellRows.lengths`). Rows that have not finished have NaN."""
+    """Lengths of all rows (see :meth:`CellRows.lengths`). NaN for rows that have not finished."""
     lengths = np.full(len(cell.ok), np.nan)
     lengths[cell.ok] = cell.finished().lengths()
     return lengths

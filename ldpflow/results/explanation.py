@@ -1,6 +1,6 @@
-"""Explanations of coverage, cell by cell, in numbers and in sentences.
+"""Explanations of the coverage of each cell, in numbers and in sentences.
 
-For paths that do not arrive they compare predicted and measured bias of the average.
+For a path that does not arrive, an explanation compares the predicted with the measured bias of the average.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import declared_columns
 
-FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
-SMALL = 0.5  # up to this bias (SE) `steps_too_large` means a too large spread
+FACTOR = 2.0  # largest ratio of predicted and measured bias that agree
+SMALL = 0.5  # largest bias (SE) at which the verdict `steps_too_large` is about the spread
 AGAINST_STEPS = (
     "another centre, such as TR if it holds its level here, or smaller steps if ldpflow plan predicts that "
     "the path still arrives"
@@ -42,12 +42,11 @@ def explain(
     damaged: Damaged = "refuse",
     pieces: Iterable[tuple[pa.Table, list[CellRows]]] | None = None,
 ) -> pa.Table:
-    """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
+    """Explain the coverage of every row of a summary as a sum of effects, in numbers and in sentences.
 
-    Coverage is the level plus all effects but ``rest_effect``, which sums ``joint``, ``limits`` and the
-    unnamed single effects. The metadata ``note`` counts main causes, clear effects, and those that chance
-    would name.
-    ``pieces``: the stored cells, if the caller reads them itself.
+    Coverage is the level plus all effects but ``rest_effect``. The rest is the sum of ``joint``, ``limits``
+    and the single effects that are not clear. The metadata ``note`` counts main causes and clear effects, and
+    says how many effects chance would name. ``pieces`` are the stored cells, by default read from ``store``.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -92,7 +91,7 @@ def explain(
 def with_note(table: pa.Table) -> pa.Table:
     """Add the ``note`` of :func:`explain`, counted over the rows of this table."""
     rows = table.to_pylist()
-    # Variability is negative wherever lengths vary, so it is no test of 0.
+    # Variability has a negative effect wherever lengths vary, so it is no test of 0.
     tested = {*EFFECTS[:-1]} - {"variability"}
     named = sum(len(tested.intersection((row["clear_effects"] or "").split(", "))) for row in rows)
     looked = sum((row[f"{name}_effect_mcse"] or 0.0) > TINY for row in rows for name in tested)
@@ -107,7 +106,7 @@ def with_note(table: pa.Table) -> pa.Table:
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Cells of each method by the class of their main cause, the most frequent class first."""
+    """Count the cells of each method by the class of their main cause, the most frequent class first."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row["method"], Counter())[row.get("cause_class") or "unknown"] += 1
@@ -126,21 +125,22 @@ COLUMNS = {
     **dict.fromkeys(COUNTS, pa.int64()),
     **dict.fromkeys(("clear_effects", "cause", "cause_class", "explanation"), pa.string()),
 }
-"""Columns of an explanation and their types, after the settings."""
+"""Columns of an explanation after the settings, and their types."""
 SHORT = (
     "level",
     *(f"{name}_effect{end}" for name in EFFECTS[:-1] for end in ("", "_mcse")),
     *(*COVERAGE, "level_state", "cause"),
 )
-"""Columns of the short view of an explanation, after the settings that differ: effects that add up."""
+"""Columns of the short view of an explanation, after the settings that differ."""
 
 
 def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
-    """Share of failed replicates in words if they are the main cause of a low coverage, else "".
+    """Share of failed replicates in words if failures are the main cause of a low coverage, else "".
 
-    They are if the coverage with failures as misses is more than two MCSE below the level, and failures lower
-    it by more than the largest effect or by more than the gap of the finished replicates. Without such a gap
-    any loss is enough, without a clear effect one of more than two MCSE.
+    They are the main cause if two conditions hold. The coverage with failures as misses is more than two MCSE
+    below the level. Failures lower the coverage by more than the largest effect towards the gap between level
+    and coverage of the finished replicates, or by more than this gap. If no effect is clear, two MCSE take
+    the place of the largest effect. If there is no gap, the second condition always holds.
     """
     misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]
@@ -159,7 +159,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 def cautions(row: Mapping[str, Any], declared: Iterable[Column]) -> list[str]:
     """Warnings from the diagnostics of a method's intervals, with advice.
 
-    ``declared``: the summary's columns, for a method that is not installed.
+    A method that is not loaded has the diagnostics among the columns ``declared`` in the summary.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(declared if method is None else method.diagnostics, row)
@@ -170,8 +170,8 @@ def failures(row: Mapping[str, Any]) -> str:
         return ""
     covers = with_error(*(row[name] for name in COVERAGE[2:]))
     return (
-        f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
-        f"covers {covers} MCSE."
+        f"{row['failures']:,} of {row['replicates']:,} replicates have no interval. If they count as "
+        f"misses, the coverage is {covers} MCSE."
     )
 
 
@@ -179,16 +179,17 @@ def no_oracle(path: Simulator[Any, Any]) -> str:
     law = limit_law(path)
     if law is not None and any(math.isinf(value) for value in law.variances):
         return "There is no oracle: the variance of a step is infinite."
-    return "There is no oracle: no closed form of the estimate's limit law is known here."
+    return "There is no oracle: no closed form of the estimate's limit law is known."
 
 
 def extremes(row: Mapping[str, Any]) -> str:
     if not has_exploded(row):
         return ""
     return (
-        f"Some intervals are of another order of magnitude: the mean length {row['length_mean']:.3g} is "
-        f"{row['length_mean'] / row['length_median']:.3g} times their median. Paths that grow and stay "
-        "finite count as finished: means, standard errors and relative lengths of this cell say nothing."
+        f"Lengths differ by orders of magnitude: their mean {row['length_mean']:.3g} is "
+        f"{row['length_mean'] / row['length_median']:.3g} times their median. Some paths explode and stay "
+        "finite, so that their replicates count as finished. Ignore the means, standard errors and relative "
+        "lengths of this cell."
     )
 
 
@@ -197,15 +198,15 @@ def looks(row: Mapping[str, Any]) -> str:
         return ""
     every, error = row["coverage_all_n"], row["coverage_all_n_mcse"]
     found = (
-        f"Looked at {row['looks']:.0f} times on the way, it covers every time in {every:.3f} ± {error:.3f} "
-        "of the replicates."
+        f"In {every:.3f} ± {error:.3f} of the replicates the intervals cover at all {row['looks']:.0f} n "
+        "up to this one."
     )
     if row.get("coverage_at_stop") is None:
         return found
     at, error = row["coverage_at_stop"], row["coverage_at_stop_mcse"] or 0.0
     return (
-        f"{found} {row['stopped_share']:.0%} reach the target length, half of them by n = "
-        f"{row['stop_n_median']:,.0f}; it covers there in {at:.3f} ± {error:.3f} of them."
+        f"{found} {row['stopped_share']:.0%} of the replicates reach the target length, half of these by "
+        f"n = {row['stop_n_median']:,.0f}. When they reach it, {at:.3f} ± {error:.3f} of them cover."
     )
 
 
@@ -222,7 +223,7 @@ class PredictedBias:
         return float(self.row["bias"]) / self.arrival.standard_error
 
     def source(self) -> str | None:
-        """``start`` or ``steps``, whichever part of the predicted bias is larger.
+        """The larger part of the predicted bias: ``start`` or ``steps``.
 
         None if predicted and measured bias differ in sign or by more than a factor of 2.
         """
@@ -232,10 +233,10 @@ class PredictedBias:
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
     def sentence(self, gap: bool = True) -> str:
-        """A sentence on a path that does not arrive, with advice; empty if it arrives.
+        """A sentence with advice on a path that does not arrive, or "".
 
-        Biases are in empirical standard errors, as in the sum of effects. A spread that is too large is
-        named only with a ``gap`` between coverage and level, which it would explain.
+        Its biases are in empirical standard errors, as in the sum of effects. If the spread alone is too
+        large, there is a sentence only if coverage and level differ (``gap``).
         """
         found = self.arrival
         spread = found.verdict == "steps_too_large" and abs(found.bias) <= SMALL
@@ -244,8 +245,8 @@ class PredictedBias:
         words = found.verdict.replace("_", " ")
         if spread:
             return (
-                "Steps too large for the average: its standard error is predicted as "
-                f"{found.sd_ratio:.2f} times that for many users: take smaller steps, or a larger n."
+                "Steps too large for the average: its predicted standard error is "
+                f"{found.sd_ratio:.2f} times that of the oracle. Take smaller steps, or a larger n."
             )
         remedy = "a larger n"
         if abs(found.bias_start) > abs(found.bias_steps) and found.bias_start * self.measured > 0:
@@ -259,17 +260,17 @@ class PredictedBias:
             scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
         )
         return (
-            f"{words.capitalize()}: {k} relaxation times; predicted bias of the average {start:+z.2f} "
-            f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}: take {remedy}."
+            f"{words.capitalize()}: {k} relaxation times. The predicted bias of the average is {start:+z.2f} "
+            f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}. Take {remedy}."
         )
 
 
 def predicted_biases(
     rows: Sequence[Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]]
 ) -> list[PredictedBias | None]:
-    """Predicted biases of the rows of a summary that are around the average.
+    """Predicted bias of each row of a summary. None for methods that are not around the average.
 
-    None for other methods, and if nothing is predicted.
+    It is also None if nothing is predicted for the path.
     """
     known = dict.fromkeys(
         (row["path"], row["n"]) for row in rows if row["path"] in paths and is_around_average(row["method"])
@@ -295,6 +296,6 @@ def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[An
 
 
 def is_around_average(method: str) -> bool:
-    """Whether a method's class says that it is around the average. False if its plug-in is not loaded."""
+    """Whether the class of a method says that it is around the average. False if it is not loaded."""
     kind = INTERVAL_METHODS.get(method)
     return kind is not None and kind.around_average

@@ -61,7 +61,7 @@ def test_sentence():
     ):
         assert words in text
     large = beside(arrival(3.0, 0.5, 2.5), 2.0, 2.0).sentence()
-    for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00"):
+    for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00."):
         assert words in large
     assert beside(arrival(0.05, 0.0, 0.05), 0.1).sentence() == ""
 
@@ -69,8 +69,8 @@ def test_sentence():
 def test_advice_against_steps_that_are_too_large():
     """A spread without a bias is named where coverage has a gap, which the spread explains."""
     for bias, advice in (
-        (0.6, f"take {AGAINST_STEPS}."),
-        (0.05, "1.50 times that for many users: take smaller steps"),
+        (0.6, f"Take {AGAINST_STEPS}."),
+        (0.05, "1.50 times that of the oracle. Take smaller steps"),
     ):
         for sign in (1, -1):
             found = replace(arrival(sign * bias, 0.0, sign * bias), sd_ratio=1.5)
@@ -82,7 +82,7 @@ def test_a_nearer_start_is_advised_where_the_start_makes_the_bias():
     """Not where theta starts at the true value, or the bias has the other sign."""
     for start, steps, measured, near in ((-3.0, 0.1, -2.9, 1), (0.0, 0.0, 2.0, 0), (-3.0, 0.1, 2.0, 0)):
         text = beside(arrival(start + steps, start, steps, k=5.0), measured).sentence()
-        assert "take a larger n" in text and ("nearer to the true value" in text) == near
+        assert "Take a larger n" in text and ("nearer to the true value" in text) == near
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +148,6 @@ def test_explain_names_start_and_steps(lost):
             assert "predicted bias of the average" not in text
         elif row["scale"] == 31.4:
             assert re.search("mainly bias of .* SE from the start:", text)
-            assert "Not arrived: 1.5 relaxation times; predicted bias" in text
+            assert "Not arrived: 1.5 relaxation times. The predicted bias" in text
         else:
             assert "Steps too large" in text and re.search("mainly bias of .* SE from the steps:", text)

@@ -141,7 +141,7 @@ def test_chance_names_at_most_the_share_of_effects_that_is_told():
 
 def test_paths_that_explode_and_failures_are_told():
     row = {"length_mean": 1e10, "length_median": 0.2, "failures": 0, "replicates": 500}
-    assert "another order of magnitude" in extremes(row) and not failures(row)
+    assert "orders of magnitude" in extremes(row) and not failures(row)
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
     row |= {"coverage_failures_as_misses_mcse": 0.034}
     assert not extremes(row) and "54 of 200" in failures(row) and "0.630 ± 0.034" in failures(row)
@@ -297,7 +297,7 @@ def test_arrival_is_said_of_averages(run):
     about = {method for method, text in said.items() if "predicted bias of the average" in text}
     assert about == {kind for kind in KINDS if INTERVAL_METHODS[kind].around_average}
     # One unit for both biases, and no advice that another method's contradicts.
-    measured = re.search(r"measured ([+-]\S+):", said["BB"])[1]
+    measured = re.search(r"measured ([+-]\S+)\. ", said["BB"])[1]
     assert f"bias of {measured} SE" in said["BB"]
     assert "or larger steps" not in said["TR"]
 
