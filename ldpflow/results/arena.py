@@ -38,7 +38,6 @@ CHANCE = 0.8
 """Probability of :func:`least_replicates`."""
 
 HOLDS, UNDECIDED, FAILS = "holds", "unclear", "fails"
-"""States of a method at its level."""
 
 Row = Mapping[str, Any]
 
@@ -77,7 +76,6 @@ class ArenaSetting:
 
     @property
     def reference(self) -> ArenaEntry | None:
-        """The best method, or else the nearest."""
         return self.best or self.nearest
 
     @property
@@ -103,7 +101,6 @@ def not_judged(rows: Iterable[Row]) -> str:
 
 
 def judge(row: Row) -> str:
-    """State of a method at its level, from its row of the summary."""
     replicates = row["replicates"]
     low, high = wilson(round(row["coverage_failures_as_misses"] * replicates), replicates)
     least = float(row["level"]) - TOLERANCE
@@ -133,7 +130,6 @@ def least_replicates(level: float) -> int:
 
 
 def enough_in_words(levels: Iterable[float]) -> str:
-    """A clause with the largest number of :func:`least_replicates` of some levels."""
     return (
         f"a method whose true coverage is its level is shown to hold it with a probability of {CHANCE:.0%} "
         f"from {max(map(least_replicates, levels), default=1):,} replicates on"
@@ -192,7 +188,6 @@ SHORT = (
     "level_state", "length_mean", "length_mcse",
     "bias", "bias_mcse", "replicates", "failures", "candidates",
 )  # fmt: skip
-"""Measures of the short view of a summary."""
 
 
 def with_state(table: pa.Table) -> pa.Table:
@@ -203,7 +198,6 @@ def with_state(table: pa.Table) -> pa.Table:
 
 
 def settings_in(rows: Iterable[Row]) -> set[str]:
-    """Settings in the names of the baselines (``vs``) of a comparison."""
     return {word.partition("=")[0] for row in rows for word in str(row.get("vs")).split() if "=" in word}
 
 

@@ -133,7 +133,6 @@ BUNDLED_SUMMARIES = {
 
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
-    """Columns that a summary has for further columns of the rows."""
     return [
         Column(s.name, "double", "share" if s.is_share else s.unit, s.meaning, summaries=(s,))
         for column in further
@@ -157,7 +156,6 @@ COUNTS = ("replicates", "failures")
 
 
 def summaries_of(schema: pa.Schema) -> list[Summary]:
-    """Summaries of diagnostics that are columns of a schema."""
     declared = [summary for column in declared_columns(schema).values() for summary in column.summaries]
     bundled = [summary for name, summary in BUNDLED_SUMMARIES.items() if name in schema.names]
     return [*bundled, *(summary for summary in declared if summary.name in schema.names)]

@@ -34,7 +34,6 @@ SHORT = (
     "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs",
     "length_pairs", "undefined", "undefined_baseline",
 )  # fmt: skip
-"""Columns of the short view of a comparison, after the settings that differ."""
 
 ROUNDING = 1e-9
 """Largest relative difference of two lengths that counts as rounding."""
@@ -44,7 +43,6 @@ CONTRAST = (
     *("pairs", "only_this", "only_baseline", "coverage_difference", "coverage_difference_mcse"),
     *("length_ratio", "length_ratio_mcse", "length_pairs", "undefined", "undefined_baseline"),
 )
-"""Numbers of :func:`contrast`."""
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = None) -> pa.Table:
@@ -109,7 +107,6 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
 
 
 def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
-    """Sort key of parameters: numbers by size, then texts, then missing values."""
     return [
         (name, value is None, value if isinstance(value, (int, float)) else 0.0, str(value))
         for name, value in row.items()
@@ -208,7 +205,6 @@ def contrast(this: CellRows, baseline: CellRows) -> Row:
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
-    """Lengths of all rows (see :meth:`CellRows.lengths`). NaN for rows that have not finished."""
     lengths = np.full(len(cell.ok), np.nan)
     lengths[cell.ok] = cell.finished().lengths()
     return lengths

@@ -73,7 +73,6 @@ class BoundConstants:
     smoothness: float = 1.0
 
     def steps(self, n: int) -> Array:
-        """eta_1, ..., eta_n."""
         return self.eta * np.arange(1, n + 1, dtype=float) ** -self.alpha
 
     def second_moment(self) -> float:

@@ -70,7 +70,6 @@ DIAGNOSIS_COLUMNS: tuple[str, ...] = (
     *(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")),
     "main_cause",
 )
-"""The columns that a diagnosis adds to the summary."""
 
 
 MAIN = {
@@ -79,7 +78,6 @@ MAIN = {
     JOINT: "several at once",
     "rest": "unclear effects",
 }
-"""Words for main causes that are no single effect."""
 
 CLASSES = MAIN | {
     "bias": "biased",
@@ -93,8 +91,6 @@ CLASSES = MAIN | {
 
 @dataclass(frozen=True)
 class Term:
-    """One term of the sum: its effect on coverage, and the MCSE of this effect."""
-
     name: str
     effect: float
     mcse: float
@@ -143,7 +139,6 @@ class Decomposition:
         return cause if towards[cause] > 2 * self.diagnosis[f"{cause}_effect"].mcse else "left"
 
     def columns(self) -> dict[str, float | str | None]:
-        """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
         terms = (self.diagnosis[name] for name in DIAGNOSIS)
         values = [v if math.isfinite(v) else None for term in terms for v in (term.effect, term.mcse)]
         return dict(zip(DIAGNOSIS_COLUMNS, (*values, self.main_cause()), strict=True))
@@ -242,7 +237,6 @@ class Decomposition:
         return self.words(term) + (f" from the {source}" if source and kind == "bias" else "")
 
     def cause_class(self) -> str:
-        """The main cause without its size in words."""
         kind, term = self.leading()
         if term is not None and kind == "length":
             return length_words(term)
@@ -286,7 +280,6 @@ def length_words(term: Term) -> str:
 
 
 def decompose(rows: CellRows, level: float) -> Decomposition:
-    """The coverage of a cell as a sum."""
     rows = rows.finished()
     count = len(rows.ok)
     if not (count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0):
@@ -328,11 +321,9 @@ def effects(
     shift = bias / s
 
     def centred(half: Floats) -> Floats:
-        """C(half S, 0), by one call of the normal distribution function."""
         return np.asarray(1.0 - 2.0 * ndtr(-half))
 
     def covers(half: Floats | float, shift: Floats) -> Floats:
-        """C(half S, shift S)."""
         return np.asarray(ndtr(half - shift) - ndtr(-half - shift))
 
     if has_se:

@@ -26,7 +26,6 @@ from ldpflow.study.reading import stored_mapping
 from ldpflow.study.stored import public_study, stored_study
 
 AXES = (*PARTS, "method", "level", "n")
-"""Axes of a study's product."""
 
 Place = tuple[str, str]
 """Path, and id of a cell. The id of trajectories is empty."""
@@ -37,8 +36,6 @@ Block = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class RunDesign:
-    """Design of the rows of a run."""
-
     study: Mapping[str, Any]
     """Tables of a study file with all values of the rows. The values of a pilot are left out."""
     text: str = ""
@@ -100,7 +97,6 @@ def wanted_counts(study: Study) -> dict[Place, int]:
 def design_of_cells(
     cells: Mapping[Place, Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]], seed: int
 ) -> RunDesign:
-    """The design of cells from their settings alone, without a study file."""
     tables = {path: tables_of(simulator) for path, simulator in paths.items()}
     points = []
     for (path, _), cell in cells.items():
@@ -141,7 +137,6 @@ def joint_entries(tables: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def axis_order(value: Any) -> tuple[float, str]:
-    """Sort key of an axis: numbers by size, then others as text."""
     return (value, "") if isinstance(value, (int, float)) else (math.inf, str(value))
 
 

@@ -125,22 +125,19 @@ COLUMNS = {
     **dict.fromkeys(COUNTS, pa.int64()),
     **dict.fromkeys(("clear_effects", "cause", "cause_class", "explanation"), pa.string()),
 }
-"""Columns of an explanation after the settings, and their types."""
 SHORT = (
     "level",
     *(f"{name}_effect{end}" for name in EFFECTS[:-1] for end in ("", "_mcse")),
     *(*COVERAGE, "level_state", "cause"),
 )
-"""Columns of the short view of an explanation, after the settings that differ."""
 
 
 def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     """Share of failed replicates in words if failures are the main cause of a low coverage, else "".
 
-    They are the main cause if two conditions hold. The coverage with failures as misses is more than two MCSE
-    below the level. Failures lower the coverage by more than the largest effect towards the gap between level
-    and coverage of the finished replicates, or by more than this gap. If no effect is clear, two MCSE take
-    the place of the largest effect. If there is no gap, the second condition always holds.
+    Two conditions must hold. The coverage with failures as misses is more than two MCSE below the level. And
+    failures lower the coverage by more than the gap between level and coverage of the finished replicates, or
+    by more than the largest effect towards this gap (two MCSE if no effect is clear).
     """
     misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]
@@ -212,14 +209,11 @@ def looks(row: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class PredictedBias:
-    """Predicted bias of the average, and the row of the summary with the measured bias."""
-
     arrival: Arrival
     row: Mapping[str, Any]
 
     @property
     def measured(self) -> float:
-        """Bias over the standard error of the oracle."""
         return float(self.row["bias"]) / self.arrival.standard_error
 
     def source(self) -> str | None:
@@ -268,10 +262,7 @@ class PredictedBias:
 def predicted_biases(
     rows: Sequence[Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]]
 ) -> list[PredictedBias | None]:
-    """Predicted bias of each row of a summary. None for methods that are not around the average.
-
-    It is also None if nothing is predicted for the path.
-    """
+    """Predicted bias of each row of a summary. None for a row without a prediction."""
     known = dict.fromkeys(
         (row["path"], row["n"]) for row in rows if row["path"] in paths and is_around_average(row["method"])
     )
@@ -281,18 +272,14 @@ def predicted_biases(
         arrivals = found.get((row["path"], row["n"])) if is_around_average(row["method"]) else None
         if arrivals is None or row["bias"] is None or not row["empirical_se"]:
             result.append(None)
-        else:
-            result.append(in_unit_of_rows(arrivals[row["coordinate"]], row, paths[row["path"]]))
+            continue
+        arrival, path = arrivals[row["coordinate"]], paths[row["path"]]
+        scale = path.parts()["problem"].own_scale()
+        if scale is not None:
+            error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
+            arrival = replace(arrival, standard_error=error)  # in the unit of rows
+        result.append(PredictedBias(arrival, row))
     return result
-
-
-def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
-    """Convert the standard error of a prediction to the unit of rows."""
-    scale = path.parts()["problem"].own_scale()
-    if scale is not None:
-        error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
-        arrival = replace(arrival, standard_error=error)
-    return PredictedBias(arrival, row)
 
 
 def is_around_average(method: str) -> bool:

@@ -102,7 +102,6 @@ def interval_measures(rows: CellRows, hits: int, mean: float) -> dict[str, float
 
 
 def summary_value(summary: Summary, values: Floats) -> float:
-    """Share, mean or median of at least one value, or the standard error of a share or mean."""
     if summary.mean:
         mean, variance = moments(values)
         return math.sqrt(variance / len(values)) if summary.error else mean

@@ -1,14 +1,9 @@
 """Measures of monitored runs: coverage at every n, and stopping at a target length.
 
-The rows of a replicate at several n share a path, so a replicate can be followed over n:
-
-* ``coverage_all_n`` is the share of replicates whose interval covers at every n from ``first_n`` on. It falls
-  with the number of n.
-* A replicate stops at the first n, from ``first_n`` on, at which the interval is defined and shorter than a
-  target length. The measures are the share of replicates that stop, the n at which they stop, and the
-  coverage at these n.
-
-The row of an n in the summary has the measures over all n up to this n.
+The rows of a replicate at several n share a path, so a replicate can be followed over n. ``coverage_all_n``
+is the share of replicates whose interval covers at every n from ``first_n`` on. A replicate stops at the
+first of these n at which its interval is defined and shorter than a target length. In the summary the row of
+an n has the measures over all n up to this n.
 """
 
 from __future__ import annotations

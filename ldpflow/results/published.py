@@ -36,7 +36,6 @@ Columns = Mapping[str, Any]
 Measure = Literal["coverage", "length"]
 
 NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
-"""Files of published tables by the name that `verify` takes."""
 
 # Coverages are printed to three digits.
 COVERAGE_HALF_UNIT = 0.0005
@@ -75,8 +74,6 @@ IDENTITY = ("problem", "tau", "coordinate", "method", "n")
 
 @dataclass(frozen=True)
 class Place:
-    """Place of a number in print: the table of the paper and the cell of the design."""
-
     table: int
     problem: str
     tau: float
@@ -107,7 +104,6 @@ class PublishedRow(Place):
     p_adjusted: float = math.nan
 
     def spread(self) -> float:
-        """Standard error of the difference, including the rounding of the printed number."""
         return math.sqrt(self.ours_se**2 + self.printed_se**2 + self.half_unit**2 / 3.0)
 
 
@@ -179,7 +175,6 @@ class Comparison:
         return "not refuted" if self.passed else "not refuted, and not all can be compared"
 
     def power(self) -> Iterator[str]:
-        """Lines that say how large a difference the test would find, for each measure."""
         counts = [row.replicates for row in self.rows]
         for measure in COMPARED:
             if (found := self.detectable(measure)) is not None:
@@ -211,8 +206,9 @@ def compare(summary: pa.Table, name: str) -> Comparison:
     rows: list[PublishedRow] = []
     missing: dict[tuple[Any, ...], MissingCell] = {}
     for number in load(name):
+        wanted = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}.items()
         candidates = at_hand.get(number.cell[1:], [])
-        matching = [row for row in candidates if has_published_settings(number, row)]
+        matching = [row for row in candidates if all(row.get(name) == value for name, value in wanted)]
         if not matching:
             missing.setdefault(number.cell, MissingCell(*number.cell, ABSENT))
         for row in matching:
@@ -238,11 +234,6 @@ def our_number(number: PublishedRow, row: Columns) -> tuple[float, float]:
         if se == 0.0 or finished < PUBLISHED_REPLICATES:
             se = max(se, math.sqrt(number.printed * (1.0 - number.printed) / finished))
     return value, se
-
-
-def has_published_settings(number: PublishedRow, row: Columns) -> bool:
-    wanted = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
-    return all(row.get(name) == value for name, value in wanted.items())
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -25,7 +25,6 @@ SUMMARY = pa.schema(
         *((name, pa.float64()) for name in NUMBERS),
     ]
 )
-"""Schema of the result of :func:`summarise`. docs/tables.md describes the columns."""
 
 KEYS = ("path", "n", "step", "replicate")
 
@@ -43,10 +42,7 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
 
 
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """Read all rows, sorted by path, n, step and replicate.
-
-    A row that is stored several times is kept once. If its copies differ, InputError is raised.
-    """
+    """Read all rows, each once, sorted by :data:`KEYS`. Raises InputError if two copies of a row differ."""
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
     fresh = changes(*(key_codes(table[name]) for name in KEYS))
@@ -113,7 +109,6 @@ def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
 
 
 def changes(*columns: np.ndarray) -> np.ndarray:
-    """Mask of the rows that differ from the row before."""
     fresh = np.ones(len(columns[0]), dtype=bool)
     fresh[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return fresh
