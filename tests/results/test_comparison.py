@@ -15,6 +15,7 @@ from ldpflow.results.arena import short_rows
 from ldpflow.results.comparison import SHORT, length_ratio, stored_comparisons
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Study
+from tests.kernels import uncompiled
 from tests.oracles.rows_in_cells import cells_of
 from tests.results.test_measures import rows
 from tests.studies import changed
@@ -67,10 +68,11 @@ def test_the_ratio_of_constant_lengths_has_no_error():
         ("mu", [("BM", 2.0, "1"), ("SN", 2.0, "1")]),
     ],
 )
-def test_budgets_that_are_settings_are_not_mixed(tmp_path, by, expected):
+def test_budgets_that_are_settings_are_not_mixed(tmp_path, monkeypatch, by, expected):
     """A method at mu = 2 is compared with another at mu = 2."""
+    uncompiled.use(monkeypatch)
     tables = {"mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]}, "method": [{"kind": ["BM", "SN"]}]}
-    study = changed(replicates=1, problem__tau=0.5, grid={"n": 200, "level": 0.9}, **tables)
+    study = changed(replicates=1, problem__tau=0.5, grid={"n": 20, "level": 0.9}, **tables)
     run_study(Study.from_mapping(study), tmp_path, engine="serial")
     found = compared(RunStore(tmp_path), by)
     assert [(row["method"], row["mu"], row["vs"]) for row in found] == expected

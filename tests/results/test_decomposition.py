@@ -203,12 +203,9 @@ def test_explanations_of_a_real_run_add_up(run):
 def test_every_coordinate_is_explained(tmp_path, monkeypatch):
     uncompiled.use(monkeypatch)
     study = changed(
-        replicates=20,
-        problem={"kind": "linear_regression", "coefficients": [1.0, 0.5]},
-        mechanism={"kind": "laplace", "epsilon": 2},
-        grid={"n": [200], "level": [0.9]},
-        method={"kind": "SN"},
-    )
+        replicates=4, problem={"kind": "linear_regression", "coefficients": [1.0, 0.5]},
+        mechanism={"kind": "laplace", "epsilon": 2}, grid={"n": [50], "level": [0.9]}, method={"kind": "SN"},
+    )  # fmt: skip
     run_study(Study.from_mapping(study), tmp_path, engine="serial")
     table = explain(RunStore(tmp_path), RunStore(tmp_path).read_summary())
     assert table.num_rows == 2 and None not in table["explanation"].to_pylist()
