@@ -10,17 +10,8 @@ import pytest
 from scipy import stats
 
 from ldpflow.errors import InputError
-from ldpflow.results.published import (
-    ABSENT,
-    IDENTITY,
-    METHOD,
-    PROBLEM,
-    STUDY,
-    Comparison,
-    compare,
-    holm,
-    load,
-)
+from ldpflow.results import published
+from ldpflow.results.published import METHOD, PROBLEM, STUDY, Comparison, compare, holm, load
 
 NULLS: dict[str, Any] = {name: None for own in (*PROBLEM.values(), *METHOD.values()) for name in own}
 
@@ -33,8 +24,8 @@ def rows_as_printed() -> list[dict[str, Any]]:
     """Rows of a summary that holds exactly the printed numbers."""
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for number in load("dette-graw"):
-        names = ("problem", "tau", "coordinate", "method", "n")
-        new = {"path": "p" + "0" * 16, "replicates": 500, **{name: getattr(number, name) for name in names}}
+        names = {name: getattr(number, name) for name in published.IDENTITY}
+        new = {"path": "p" + "0" * 16, "replicates": 500, **names}
         new |= {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
         row = rows.setdefault(number.cell, NULLS | new)
         row["coverage" if number.measure == "coverage" else "length_mean"] = number.printed
@@ -111,8 +102,8 @@ def test_cells_with_other_settings_or_not_in_the_run_are_missing(name: str, valu
     changed = rows[at] | {name: value}
     result = compared([*rows[:at], changed, *rows[at + 2 :]])
     assert len(result.missing) == 2 and len(result.rows) == 80 and result.passed
-    assert {cell.reason for cell in result.missing} == {ABSENT}
-    assert result.missing[0].cell[1:] == tuple(rows[at][name] for name in IDENTITY)
+    assert {cell.reason for cell in result.missing} == {published.ABSENT}
+    assert result.missing[0].cell[1:] == tuple(rows[at][name] for name in published.IDENTITY)
 
 
 def test_every_matching_row_is_compared() -> None:
@@ -128,7 +119,7 @@ def test_unusable_rows_and_empty_runs_do_not_pass() -> None:
     rows[3].update(length_mean=math.nan, length_mcse=math.nan)
     rows[5].update(coverage=None, coverage_mcse=None)
     result = compared(rows)
-    assert [cell.reason == ABSENT for cell in result.missing] == [False, False]
+    assert [cell.reason == published.ABSENT for cell in result.missing] == [False, False]
     assert not result.passed and result.verdict == "not refuted, and not all can be compared"
     nothing = compare(pa.Table.from_pylist(rows).slice(0, 0), "dette-graw")
     assert len(nothing.missing) == 42 and nothing.verdict == "nothing to compare" and not nothing.passed
@@ -137,7 +128,7 @@ def test_unusable_rows_and_empty_runs_do_not_pass() -> None:
 
 def test_a_study_of_another_problem_without_tau_has_no_counterpart() -> None:
     result = compare(pa.Table.from_pylist(rows_as_printed()).drop_columns(["tau"]), "dette-graw")
-    assert [cell.reason for cell in result.missing] == [ABSENT] * 42 and not result.passed
+    assert [cell.reason for cell in result.missing] == [published.ABSENT] * 42 and not result.passed
 
 
 def test_a_correct_run_fails_about_once_in_a_hundred() -> None:

@@ -53,12 +53,7 @@ def test_source_of_a_bias(found, measured, source):
 
 def test_sentence():
     text = beside(arrival(-10.6, -10.64, 0.04, k=2.568), -10.58).sentence()
-    for words in (
-        "2.6 relaxation times",
-        "-10.64 (start)",
-        "+0.04 (steps)",
-        "-10.58",
-    ):
+    for words in ("2.6 relaxation times", "-10.64 (start)", "+0.04 (steps)", "-10.58"):
         assert words in text
     large = beside(arrival(3.0, 0.5, 2.5), 2.0, 2.0).sentence()
     for words in ("Steps too large", "60.0 relaxation", "+0.25 (start)", "+1.25 (steps)", "measured +1.00."):

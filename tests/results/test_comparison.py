@@ -27,16 +27,13 @@ def compared(run, by, baseline=None):
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    study = Study.from_mapping(
-        changed(
-            replicates=32,
-            algorithm={"kind": "ldp_sgd", "gamma": [0.6, 0.7]},
-            grid={"n": [200, 400], "level": 0.9},
-            method=[{"kind": "BB", "beta": [0.75, 0.85], "B": 20}, {"kind": "SN"}],
-        )
-    )
+    study = changed(
+        replicates=32, algorithm={"kind": "ldp_sgd", "gamma": [0.6, 0.7]},
+        grid={"n": [200, 400], "level": 0.9},
+        method=[{"kind": "BB", "beta": [0.75, 0.85], "B": 20}, {"kind": "SN"}],
+    )  # fmt: skip
     out = tmp_path_factory.mktemp("comparison") / "run"
-    run_study(study, out, engine="serial")
+    run_study(Study.from_mapping(study), out, engine="serial")
     return RunStore(out)
 
 

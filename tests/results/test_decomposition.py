@@ -162,13 +162,10 @@ KINDS = [k for k in INTERVAL_METHODS if k not in ("joint", "TRC", "inversion", "
 def run(tmp_path_factory):
     """All methods at a biased quantile: the run, rows of its summary with their sentences, explanation."""
     study = changed(
-        replicates=100,
-        problem={"kind": "quantile", "tau": 0.9},
-        mechanism={"kind": "randomized_response", "epsilon": 1},
-        grid={"n": [4000], "level": [0.9]},
-        algorithm={"kind": "ldp_sgd"},
+        replicates=100, problem={"kind": "quantile", "tau": 0.9}, algorithm={"kind": "ldp_sgd"},
+        mechanism={"kind": "randomized_response", "epsilon": 1}, grid={"n": [4000], "level": [0.9]},
         method=[{"kind": kind} for kind in KINDS],
-    )
+    )  # fmt: skip
     folder = tmp_path_factory.mktemp("many")
     run_study(Study.from_mapping(study), folder, engine="serial")
     store = RunStore(folder)
@@ -218,10 +215,8 @@ def test_counts_of_causes(run):
     for count, words in ((1, b"Each effect is judged by itself"), (0, b"")):
         note = with_note(table.slice(0, count)).schema.metadata[b"note"]
         assert note[:31] == words, "one cell has no counts"
-    rows = [
-        *({"method": "SN", "cause_class": name} for name in ("biased", "too short", "too short")),
-        {"method": "BB", "cause_class": None},
-    ]
+    causes = (("SN", "biased"), ("SN", "too short"), ("SN", "too short"), ("BB", None))
+    rows = [{"method": method, "cause_class": cause} for method, cause in causes]
     assert count_causes(rows) == "SN: 2 too short, 1 biased; BB: 1 unknown"
 
 

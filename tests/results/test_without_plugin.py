@@ -31,18 +31,12 @@ def swept(out, plugin=PLUGIN, **parts):
     run_study(lf.Study(**given | parts, n=[500], name="own", plugins=[plugin]), out, engine="serial")
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        {"plugin": LAW, "problem": {"kind": "quantile", "law": "ramp", "tau": 0.25}},
-        {
-            "problem": {"kind": "own_quantile"},
-            "mechanism": {"kind": "own_response", "epsilon": 1.0},
-            "algorithm": {"kind": "own_sgd"},
-        },
-    ],
-    ids=["law", "all"],
-)
+OWN = {"problem": {"kind": "own_quantile"}, "algorithm": {"kind": "own_sgd"}}
+ALL_OWN = OWN | {"mechanism": {"kind": "own_response", "epsilon": 1.0}}
+RAMP = {"plugin": LAW, "problem": {"kind": "quantile", "law": "ramp", "tau": 0.25}}
+
+
+@pytest.mark.parametrize("part", [RAMP, ALL_OWN], ids=["law", "all"])
 def test_a_run_is_explained(part, tmp_path):
     swept(tmp_path / "run", **part)
     forget_own()
@@ -73,9 +67,8 @@ def test_rows_of_several_replicates_are_compared_with_their_equals_alone(tmp_pat
 
 def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
     """Two commands with a method each make a full factorial design of both methods."""
-    parts = {"problem": {"kind": "own_quantile"}, "algorithm": {"kind": "own_sgd"}}
-    swept(tmp_path / "run", **parts, methods=[{"kind": "own_runs"}])
-    swept(tmp_path / "run", **parts, methods=[{"kind": "BM"}])
+    swept(tmp_path / "run", **OWN, methods=[{"kind": "own_runs"}])
+    swept(tmp_path / "run", **OWN, methods=[{"kind": "BM"}])
     found = [Results.load(tmp_path / "run").design]
     forget_own()
     found.append(Results.load(tmp_path / "run").design)
