@@ -266,7 +266,7 @@ class DpMbssgd(MinibatchRegression):
     clip : float > 0, optional
         zeta, by default c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients.
     c_zeta : float > 0
-        Factor of that default.
+        Factor in the default of ``clip``.
     """
 
     measures: ClassVar = (CLIPPED, THRESHOLD)

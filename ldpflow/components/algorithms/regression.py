@@ -21,7 +21,7 @@ from ldpflow.numerics.accounting import Accounting, clipping_noise_multiplier, r
 
 BUDGET = (
     Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
-    Column("rho", "double", "nats", "zCDP of the whole run"),
+    Column("rho", "double", "nats", "rho of the zCDP guarantee of the whole run"),
 )
 """Columns on privacy of an algorithm with a noise multiplier."""
 
@@ -55,8 +55,8 @@ class PrivateRegression(OnePassRegression):
     epsilon, delta : float
         Budget of the whole run: central, replacement of one record.
     accounting : str
-        How alpha follows from it: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper`` (see
-        ldpflow.numerics.accounting).
+        How alpha follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper``
+        (see ldpflow.numerics.accounting).
     noise_multiplier : float, optional
         alpha, instead of epsilon, which then follows from it.
     """
@@ -111,7 +111,7 @@ class MinibatchRegression(PrivateRegression):
     """
 
     derived: ClassVar[tuple[Column, ...]] = (
-        Column("steps", "int64", "steps", "T"),
+        Column("steps", "int64", "steps", "number of steps T"),
         Column("threshold_records", "int64", "records", "records of a step that set the threshold"),
         Column("gradient_records", "int64", "records", "records of a step that make the gradient"),
         *BUDGET,
