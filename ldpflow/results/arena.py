@@ -100,10 +100,10 @@ def not_judged(rows: Iterable[Row]) -> str:
     return f"Not judged: {names}, since {why}." if names else ""
 
 
-def judge(row: Row) -> str:
+def judge(row: Row, tolerance: float = TOLERANCE) -> str:
     replicates = row["replicates"]
     low, high = wilson(round(row["coverage_failures_as_misses"] * replicates), replicates)
-    least = float(row["level"]) - TOLERANCE
+    least = float(row["level"]) - tolerance
     return HOLDS if low >= least else FAILS if high < least else UNDECIDED
 
 

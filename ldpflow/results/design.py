@@ -85,7 +85,7 @@ def run_design(
 
 def wanted_counts(study: Study) -> dict[Place, int]:
     """Number of rows of each cell and of each trajectory that a study makes."""
-    found = {}
+    found: dict[Place, int] = {}
     for plan in study.plans():
         path = f"p{plan.simulator.key}"
         found |= {(path, cell_id(cell.columns())): study.replicates // cell.runs for cell in plan.cells}
