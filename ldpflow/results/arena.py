@@ -4,10 +4,9 @@ A setting is a path, n, level and coordinate. The rule uses Wilson's 95% interva
 method, failures counted as misses:
 
 * A method holds its level if the lower end is at most :data:`TOLERANCE` below the level. It fails if the
-upper
-  end is lower than that. Otherwise it is unclear: there are too few replicates to say.
-* The recommended method has the shortest mean length of those that hold their level. If there is none, the
-  method with the highest coverage is the nearest.
+  upper end is more than this below the level. Otherwise there are too few replicates to say: it is unclear.
+* The recommended method has the shortest mean length of all methods that hold their level. If there are
+  none, the method with the highest coverage is named as the nearest.
 * Methods that read the truth (such as the oracle) and joint regions (for all coordinates at once) are not
   recommended. Nor is a method whose plug-in is not loaded, since it may be one of these. A confidence
   sequence competes at one n like any other method, and loses by its length.
@@ -120,7 +119,7 @@ def probability_to_hold(level: float, replicates: Any) -> Any:
 
 
 def least_replicates(level: float) -> int:
-    """Smallest number of replicates from which on :func:`probability_to_hold` is at least :data:`CHANCE`.
+    """Smallest R so that :func:`probability_to_hold` is at least :data:`CHANCE` for R or more replicates.
 
     The probability jumps up and down as the number grows.
     """
@@ -158,8 +157,8 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
 def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     """Rows of a summary that the rule recommends, one for every problem, mechanism, n, level and coordinate.
 
-    If no method holds its level, the row is that of the nearest. The column ``level_state`` says which of
-    these it is, and ``candidates`` is the number of rows that it was chosen from.
+    If no method holds its level, the row is that of the nearest, as its ``level_state`` shows. ``candidates``
+    is the number of rows that it was chosen from.
     """
     from ldpflow.results.summary import stored_paths  # loads SciPy
 

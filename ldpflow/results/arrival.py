@@ -15,13 +15,13 @@ standard deviation of the average are in standard errors of the oracle.
 The closure is ours and has no proof. In 432 simulated cells (four laws, scales 1e-2 to 1e3, tau .5 to .99,
 eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 of the simulated one in 90% of the
 cells. If noise moves iterates far into a tail, the predicted standard deviation is up to 20 times too small.
-In these cells both coverages are small. Of several quantiles each is predicted by itself, without the sorting
-of their iterates.
+In these cells both the predicted and the simulated coverage are small. Of several quantiles each is predicted
+by itself, without the sorting of their iterates.
 
 **Other problems.** Only the bias from the start is predicted. For the linear R(theta) = G (theta - theta*)
 the mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of
-higher order in the steps. Along an eigenvector of G with eigenvalue lambda, the bias of the average is the
-distance of the start times mean_i exp(-lambda s_i).
+higher order in the steps. Along an eigenvector of G with eigenvalue lambda, the bias of the average is
+mean_i exp(-lambda s_i) times the component of theta0 - theta*.
 """
 
 from __future__ import annotations
@@ -223,9 +223,9 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
     """Run the closure from ``start`` and from theta*, in relaxation units, up to the steps ``times``, sorted.
 
     ``table`` is a result of :func:`tabulate`, ``ends`` and ``sums`` are a result of :func:`grid`. ``c`` is
-    c G, and ``start`` is (theta0 - theta*) G. A row of ``out`` is for one of the ``times``. It gets the bias
-    of the average of a path from ``start``, the same for a path from theta*, the standard deviation of the
-    average, and the mean and the variance of the last iterate.
+    the step constant times G, and ``start`` is (theta0 - theta*) G. A row of ``out`` is for one of the
+    ``times``. It gets the bias of the average of a path from ``start``, the same for a path from theta*, the
+    standard deviation of the average, and the mean and the variance of the last iterate.
     """
     here = (start, 0.0, 0.0, 0.0, 0.0)
     other = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -322,9 +322,10 @@ class Arrival:
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
     """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
-    The number is (k |f'| / (4 bias G^2))^2 S, with the slope f' of the density at the quantile. It is to
-    first order in the steps. It depends neither on c and gamma nor on units, and is 0 at a mode. With fewer
-    users an interval around the average may still cover: a bias of .2 SE costs a 95% interval half a point.
+    To first order in the steps it is (k |f'| / (4 bias G^2))^2 S, with the slope f' of the density at the
+    quantile and S = tau (1 - tau) + noise. It depends neither on c and gamma nor on units, and is 0 at a
+    mode. With fewer users an interval around the average may still cover: a bias of .2 SE costs a 95%
+    interval half a point.
     """
     ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)

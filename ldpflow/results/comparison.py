@@ -27,8 +27,7 @@ from ldpflow.store.schema import BUNDLED
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
-"""Columns that follow from others if they are no settings of the path. So does epsilon if mechanisms are
-compared."""
+"""Columns that are left out since they follow from others, unless they are settings of the path."""
 
 SHORT = (
     "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs",
@@ -36,7 +35,7 @@ SHORT = (
 )  # fmt: skip
 
 ROUNDING = 1e-9
-"""Largest relative difference of two lengths that counts as rounding."""
+"""Largest difference of two lengths, each divided by its mean, that counts as rounding."""
 
 
 CONTRAST = (
@@ -120,7 +119,7 @@ CELL = ("path", "n", "method", "level", "coordinate")
 def comparison_columns(
     by: str, simulators: Iterable[Any], keys: Iterable[str], cells: Sequence[Row]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Columns that differ between compared cells, and all values of ``by`` with different cells."""
+    """Columns that differ between compared cells, and all values of ``by`` that these cells allow."""
     settings: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():

@@ -122,7 +122,7 @@ class Decomposition:
         return {name: term_of(name, values) for name, values in self.found.items()}
 
     def main_cause(self) -> str | None:
-        """The cause with the largest effect towards the gap between coverage and level.
+        """The cause with the largest effect towards the gap coverage - level: with the sign of the gap.
 
         ``none`` if both the gap and this effect are within two MCSE of coverage, ``left`` if the effect is
         within two of its own MCSE, None if no effect is defined.
