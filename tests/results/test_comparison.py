@@ -81,7 +81,9 @@ def degrees(tmp_path_factory):
     out = tmp_path_factory.mktemp("degrees")
     methods = [{"kind": "TR", "degree": [2, 3]}, {"kind": "SN"}]
     parts = {"problem__tau": 0.5, "mechanism__epsilon": 1.0, "grid": {"n": [200], "level": 0.9}}
-    run_study(Study.from_mapping(changed(replicates=1, method=methods, **parts)), out, engine="serial")
+    with pytest.MonkeyPatch.context() as patch:
+        uncompiled.use(patch)
+        run_study(Study.from_mapping(changed(replicates=1, method=methods, **parts)), out, engine="serial")
     return out
 
 

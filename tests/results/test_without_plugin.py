@@ -10,6 +10,7 @@ from ldpflow.engine.run import run_study
 from ldpflow.report.results import Results
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.run_store import RunStore
+from tests.kernels import uncompiled
 from tests.studies import forget_plugins
 
 PLUGIN = str(Path(__file__).with_name("own_parts.py"))
@@ -17,6 +18,11 @@ LAW = str(Path(__file__).parents[1] / "api" / "plugin_law.py")
 forget_own = partial(
     forget_plugins, "own_quantile", "own_response", "own_sgd", "own_runs", "ramp", "coarse_thresholds"
 )
+
+
+@pytest.fixture(autouse=True)
+def without_kernels(monkeypatch):
+    uncompiled.use(monkeypatch)
 
 
 def swept(out, plugin=PLUGIN, **parts):
@@ -28,7 +34,7 @@ def swept(out, plugin=PLUGIN, **parts):
         "methods": [lf.SelfNormalization(), lf.Oracle()],
         "replicates": 40,
     }
-    run_study(lf.Study(**given | parts, n=[500], name="own", plugins=[plugin]), out, engine="serial")
+    run_study(lf.Study(**given | parts, n=[100], name="own", plugins=[plugin]), out, engine="serial")
 
 
 OWN = {"problem": {"kind": "own_quantile"}, "algorithm": {"kind": "own_sgd"}}
