@@ -74,7 +74,6 @@ def test_advice_against_steps_that_are_too_large():
 
 
 def test_a_nearer_start_is_advised_where_the_start_makes_the_bias():
-    """Not where theta starts at the true value, or the bias has the other sign."""
     for start, steps, measured, near in ((-3.0, 0.1, -2.9, 1), (0.0, 0.0, 2.0, 0), (-3.0, 0.1, 2.0, 0)):
         text = beside(arrival(start + steps, start, steps, k=5.0), measured).sentence()
         assert "Take a larger n" in text and ("nearer to the true value" in text) == near

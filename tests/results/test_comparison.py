@@ -51,7 +51,6 @@ def test_a_difference_is_the_difference_of_the_summaries(run):
 
 
 def test_the_ratio_of_constant_lengths_has_no_error():
-    """Also where a sum of equal numbers divided by their count is not the number; and one in proportion."""
     for length in (0.1, 0.0704, 1 / 3):
         assert length_ratio(np.full(200, length), np.full(200, 0.7)) == (length / 0.7, 0.0)
     lengths = np.random.default_rng(1).random(40)

@@ -275,7 +275,6 @@ def test_no_error_is_rounded_to_0():
 
 
 def test_the_printed_table_says_what_its_dashes_and_means_are(run):
-    """Methods without an effect of variability, and cells without any effect."""
     table = run[2].filter(pc.is_in(run[2]["method"], pa.array(["SN", "BM"])))
     lost = {"failures": 150, "coverage": None, "coverage_mcse": None}
     lost |= dict.fromkeys(f"{effect}_effect" for effect in EFFECTS)
@@ -297,7 +296,6 @@ def test_arrival_is_said_of_averages(run):
 
 
 def test_the_bundled_averages_are_those_whose_estimate_is_one(run):
-    """By the numbers: every bundled method that applies, against the oracle's estimates."""
     table = run[0].replicates.read(damaged="refuse").sort_by("replicate")
     estimates = {kind: table.filter(pc.equal(table["method"], kind))["estimate"] for kind in KINDS}
     same = {kind for kind, found in estimates.items() if found.equals(estimates["oracle"])}

@@ -24,7 +24,6 @@ def without_kernels(monkeypatch):
 
 
 def described(run):
-    """Paragraph, commands and study file of a report."""
     found = Results.load(run)
     return study_paragraph(found.design, found.table, found.sessions), commands(found), found.design.text
 

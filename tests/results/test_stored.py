@@ -96,7 +96,6 @@ def test_pieces_hold_no_more_rows_than_they_may(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("variance", [0.0, math.inf, math.nan])
 def test_nothing_is_said_beside_an_oracle_without_a_length(variance):
-    """Without noise, with an infinite variance, and with an unknown curvature."""
     row = {"coordinate": 0, "n": 100, "level": 0.9, "length_mean": 1.0, "length_mcse": 0.1}
     assert set(relative_length(LimitLaw((variance,)), row).values()) == {None}
 
@@ -148,7 +147,6 @@ def test_rows_that_contradict_each_other_or_their_status_are_an_error(tmp_path):
 
 @pytest.mark.parametrize("rows", [slice(0, 1), slice(0, 12)])
 def test_a_truth_that_differs_between_replicates_is_an_error(tmp_path, rows):
-    """Within a part, and from part to part."""
     store = RunStore(tmp_path)
     changed = complete_rows(4, 6)
     truth = changed["truth"].to_numpy().copy()
