@@ -186,7 +186,7 @@ def model_se_measures(estimate: Floats, se: Floats, mean: float, variance: float
     if not (variance > 0 and math.isfinite(variance) and math.isfinite(mean_square)):
         return result
     result["relative_error_model_se"] = model_se / math.sqrt(variance) - 1
-    # Of two replicates, one without the other has no spread.
+    # Without one of two replicates there is no spread.
     if count > 2 and mean_square > 0:
         result["relative_error_model_se_mcse"] = jackknife(squares, mean_square, estimate, mean, variance)
     return result
