@@ -19,7 +19,7 @@ from ldpflow.simulators.families import PARTS
 from ldpflow.store.schema import BUNDLED, MEASURED
 
 FORMULAS = Path(__file__).with_name("reading-results.md")
-JACKKNIFE = "standard error of {}, by a jackknife over groups of replicates"
+JACKKNIFE = "standard error of {} by the delete-a-group jackknife"
 
 PAGE = """---
 no-search: true
@@ -28,49 +28,48 @@ no-search: true
 # Columns of all tables
 
 Type, unit and meaning of each column, table by table. Every table of a run is Parquet.
-`ldpflow export RUN -o FILE` copies all into one file, with equal names of columns.
+`ldpflow export RUN -o FILE` copies all tables into one DuckDB file, with the same names of columns.
 `python docs/tables.py` writes this page from the declarations of the components.
 
 ## replicates/: a row per replicate, cell and coordinate
 
-Partitioned by `path` (string `p<key>`, Hive style). `run.rows()` and the view `replicates` of an exported
-file put the [columns of the path](#columns-of-a-path) and its settings before these. Other readers join the
-rows with `paths.parquet` ([one line](run_directory.md#rows-with-their-settings)). One row takes some 30 to
-50 bytes on disk. The summary takes less than a gigabyte of memory for any number of rows, if each cell has
-at most 2 million replicates ([how far it scales](scale.md#many-cells)).
+The rows are in one folder per path, `path=p<key>` (Hive style). `run.rows()` and the view `replicates` of an
+exported file put the [columns of the path](#columns-of-a-path) and its settings before the columns below.
+Other readers join the rows with `paths.parquet` ([in one line](run_directory.md#rows-with-their-settings)).
+A row takes some 30 to 50 bytes on disk. The summary takes less than a gigabyte of memory for any number of
+rows, if each cell has at most 2 million replicates ([how far it scales](scale.md#many-cells)).
 
 **Undefined intervals have no length.** A replicate without an interval has `covered` = null, and NaN in
-`lower`, `upper` and `length`. Polars and DuckDB count NaN as a number: a mean over it is NaN, and a median
-may be wrong without notice. Keep the rows with `status = 'ok'` for a mean length.
+`lower`, `upper` and `length`. Polars and DuckDB treat NaN as a number: a mean over NaN is NaN, and a median
+may be wrong. For a mean length keep the rows with `status = 'ok'`.
 
 {replicates}
 
-Some interval methods add columns to the runs that use them: settings, which are part of a cell's name, and
-diagnostics. In rows of other methods they are null. Unit and meaning are stored as metadata of the Arrow
-field.
+Some interval methods add columns to the runs that use them. These are settings, which identify a cell, and
+diagnostics. In rows of other methods they are null. The metadata of the Arrow field has unit and meaning.
 
 {further}
 
 ## paths.parquet: a row per path
 
-The [columns of the path](#columns-of-a-path) and its settings, written with the summary. An exported file
-calls this table `paths`.
+This table has the [columns of the path](#columns-of-a-path) and its settings. It is written with the summary.
+An exported file calls it `paths`.
 
 ## summary.parquet: a row per cell and coordinate
 
-First the [columns of the path](#columns-of-a-path) and its settings (vectors as JSON text; null if a kind
-lacks the setting), then:
+First come the [columns of the path](#columns-of-a-path) and its settings. A vector is JSON text. A setting
+that a kind lacks is null. Then come these columns:
 
 {summary}
 
-Then summaries of the diagnostics that the run's methods add:
+Then come summaries of the diagnostics that the methods of the run add:
 
 {summaries}
 
 ## Derived columns of summary.parquet
 
-They say why coverage differs from nominal (`ldpflow explain`), and compare lengths with the oracle's.
-Formulas and references: [reading the results](reading-results.md).
+These columns explain why coverage differs from the nominal level (`ldpflow explain`), and compare lengths
+with those of the oracle. [Reading the results](reading-results.md) has formulas and references.
 
 {derived}
 
@@ -88,38 +87,38 @@ The settings of a path, with the kinds of component (`of`) that have them:
 
 ## trajectories/: a row per replicate and checkpoint
 
-Only for studies with `[trajectory]`. Partitioned by `path` like replicates/. Null if a path has no such
-number.
+A study with `[trajectory]` has this table. Its rows are in one folder per path. A number that a path does not
+have is null.
 
 {trajectories}
 
 ## trajectories.parquet: a row per path, checkpoint and statistic
 
-An exported file calls this table `trajectory_summary`. First `path` and the settings of the path as in
-summary.parquet, then:
+An exported file calls this table `trajectory_summary`. First come `path` and the settings of the path as in
+summary.parquet. Then come these columns:
 
 {followed}
 
-`stat` names a column of trajectories/. Runs over many epochs also have {means}, at the last step: the
-mean over all checkpoints of a path but the last.
+`stat` is the name of a column of trajectories/. Runs over many epochs also have {means} at the last step.
+They are means over the checkpoints of a path before the last.
 
 ## What follows from the settings of a path
 
 Algorithms that depend on n ([momentum](momentum.md), [adaptive clipping](adaptive_clipping.md)) add these
-columns to both summaries, after the settings:
+columns to both summaries after the settings:
 
 {follows}
 """
 
 
 MEANINGS = {
-    "looks": "n's of the grid from first_n up to the row's",
-    "coverage_all_n": "share of replicates covered at all of them, of those defined at all of them",
-    "coverage_all_n_failures_as_misses": "the same share of all replicates",
-    "stopped_share": "share of replicates whose interval has been shorter than the target by then",
-    "coverage_at_stop": "share of those whose interval covers at the first n at which it is",
-    "stop_n_mean": "mean of that n",
-    "stop_n_median": "median of that n",
+    "looks": "number of looks: the n of the grid from first_n up to the n of the row",
+    "coverage_all_n": "share that cover at all looks, of the replicates with an interval at all looks",
+    "coverage_all_n_failures_as_misses": "share that cover at all looks, of all replicates",
+    "stopped_share": "share of replicates that stop: at some look the interval is shorter than the target",
+    "coverage_at_stop": "share of these replicates whose interval covers at the first such look",
+    "stop_n_mean": "mean n of the first such look",
+    "stop_n_median": "median n of the first such look",
 }
 
 UNITS = {"looks": "count", "stop_n_mean": "users", "stop_n_median": "users"}
@@ -128,26 +127,26 @@ UNITS = {"looks": "count", "stop_n_mean": "users", "stop_n_median": "users"}
 SUMMARY_COLUMNS = (
     Column("n", "int64", "users", "users (records) seen"),
     Column("step", "int64", "steps", "steps made"),
-    Column("stat", "string", "-", "the statistic"),
-    Column("replicates", "int64", "count", "rows, diverged ones included"),
-    Column("failures", "int64", "count", "diverged ones; they are in no mean"),
-    Column("mean", "double", "of stat", "mean over replicates"),
-    Column("mcse", "double", "of stat", "its Monte Carlo standard error, sd / sqrt(R)"),
-    Column("q05", "double", "of stat", "5% quantile over replicates"),
-    Column("q50", "double", "of stat", "median"),
-    Column("q95", "double", "of stat", "95% quantile"),
-    Column("max", "double", "of stat", "largest"),
+    Column("stat", "string", "-", "name of the statistic"),
+    Column("replicates", "int64", "count", "number of replicates, diverged ones included"),
+    Column("failures", "int64", "count", "number of diverged replicates, which no other number includes"),
+    Column("mean", "double", "of stat", "mean over the R replicates that did not diverge"),
+    Column("mcse", "double", "of stat", "Monte Carlo standard error of the mean, sd / sqrt(R)"),
+    Column("q05", "double", "of stat", "5% quantile over these replicates"),
+    Column("q50", "double", "of stat", "median over these replicates"),
+    Column("q95", "double", "of stat", "95% quantile over these replicates"),
+    Column("max", "double", "of stat", "largest value over these replicates"),
 )
 """Columns of the summary of trajectories that are not those of a path."""
 
 THEORY = (
-    Column("theory_bound", "double", "of stat", "a proved upper bound of the mean; null where there is none"),
+    Column("theory_bound", "double", "of stat", "proved upper bound of the mean; null if there is none"),
     Column(
         "theory_limit",
         "double",
         "of stat",
-        "leading term of the mean as n grows; of `mean_gradient_norm` the theorem's rate without its "
-        "constant; null where there is none",
+        "limit of the mean: its leading term as n grows, or for `mean_gradient_norm` the rate of the theorem "
+        "without its constant; null if there is none",
     ),
 )
 """Columns of theory, after the columns of statistics."""
@@ -205,8 +204,8 @@ def derived() -> Iterable[Column]:
         "main_cause",
         "string",
         "-",
-        "bias, length, variability or shape: the effect with the largest part in the gap; "
-        "left: none is clear; none: no gap; null: undefined",
+        "`bias`, `length`, `variability` or `shape`: the effect with the largest part in the gap between "
+        "coverage and level; `left` if no effect is clear, `none` if there is no gap, null if undefined",
     )
 
 

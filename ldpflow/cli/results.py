@@ -201,7 +201,7 @@ def compare(
     Replicates are paired: the difference of coverages has McNemar's standard error, and the ratio of
     mean lengths has one by the delta method. A replicate without an interval counts as a miss; where there
     are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
-    HULC) share no replicates with the others: they are compared unpaired, and a column says so.
+    HULC) share no replicates with the others, so they are not compared with them.
 
     Of more than 30 rows the table has a line for each method, and the ten rows with the smallest difference
     of coverages. Lines below name what a condition left out, and cells that cannot be

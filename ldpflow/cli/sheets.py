@@ -266,8 +266,9 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     plain_pairs: Shown = ("length\npairs", lambda row: str(row["length_pairs"]))
     difference, error = "coverage_difference", "coverage_difference_mcse"
     notes = []
-    if paired := [row["pairs"] for row in rows if row["paired"]]:
-        notes.append(f"The smallest comparison has {counted(min(paired), 'pair')} of replicates.")
+    if rows:
+        fewest = min(row["pairs"] for row in rows)
+        notes.append(f"The smallest comparison has {counted(fewest, 'pair')} of replicates.")
     if some_undefined:
         most = max(row[name] or 0.0 for row in rows for name in shares)
         notes.append(
@@ -290,7 +291,7 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
             *([("undefined, vs", undefined), plain_pairs] if some_undefined else []),
             ("only this", lambda row: str(row["only_this"])),
             ("only vs", lambda row: str(row["only_baseline"])),
-            ("pairs", lambda row: str(row["pairs"]) if row["paired"] else "unpaired"),
+            ("pairs", lambda row: str(row["pairs"])),
         ],
         ["only vs", "only this", "length\npairs", "pairs", "undefined, vs", "length ratio"],
         constants,

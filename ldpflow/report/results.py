@@ -180,7 +180,7 @@ class Results:
 
     @cached_property
     def contrasts(self) -> dict[CellIdentity, Row]:
-        """Paired contrasts of all cells with the baseline, where the run has both.
+        """Paired contrasts of cells with the baseline, for the cells whose replicates the baseline shares.
 
         Their names are ``paired_`` and a number of :func:`ldpflow.results.comparison.contrast`.
         """
@@ -202,7 +202,7 @@ class Results:
             for members in groups.values():
                 base = next((c for key, c in members.items() if series.get(key) == self.baseline), None)
                 for key, cell in members.items():
-                    if base is not None and cell is not base:
+                    if base is not None and cell is not base and cell.runs == base.runs:
                         found[key] = {f"paired_{k}": v for k, v in contrast(cell, base).items()}
         vars(self)["contrasts"] = found
 
@@ -243,7 +243,7 @@ class Results:
 
     @cached_property
     def baseline(self) -> str:
-        """Series that others are compared with: of those in most settings the one that holds most often."""
+        """Series that others are compared with: of those with most rows the one that holds most often."""
         if self.versus:
             return self.versus
         usable = [row for row in self.rows if not why_barred(row)] or self.rows
@@ -254,7 +254,8 @@ class Results:
         def rank(name: str) -> tuple[int, int, float]:
             rows = groups[name]
             held = sum(judge(row) == HOLDS for row in rows)
-            return len(rows), held, sum(row["coverage_failures_as_misses"] for row in rows)
+            replicates = sum(row["replicates"] for row in rows)  # few if a row is made of several
+            return replicates, held, sum(row["coverage_failures_as_misses"] for row in rows)
 
         return max(groups, key=rank, default="")
 

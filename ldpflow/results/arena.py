@@ -1,13 +1,12 @@
-"""Interval methods side by side in every setting of a run, and which of them a rule would choose.
+"""Interval methods side by side in every setting of a run, and the rule that recommends one of them.
 
-A setting is a path, n, level and coordinate. One rule serves for all:
+A setting is a path, n, level and coordinate. The rule uses Wilson's 95% interval for the coverage of a
+method, failures counted as misses:
 
-* A method holds its level if the lower end of Wilson's 95% interval for its coverage, failures counted as
-  misses, is at most :data:`TOLERANCE` below the level. It fails if even the upper end is lower than that.
-  Otherwise it is unclear: there are too few replicates to say. Everything that ranks or praises methods asks
-  :func:`judge`.
-* Of the methods that hold it, the one with the shortest mean length is recommended. If none does, the one
-  with the highest coverage is named as the nearest.
+* A method holds its level if the lower end is at most :data:`TOLERANCE` below the level. It fails if the
+  upper end is more than this below the level. Otherwise there are too few replicates to say: it is unclear.
+* The recommended method has the shortest mean length of all methods that hold their level. If there are
+  none, the method with the highest coverage is named as the nearest.
 * Methods that read the truth (such as the oracle) and joint regions (for all coordinates at once) are not
   recommended. Nor is a method whose plug-in is not loaded, since it may be one of these. A confidence
   sequence competes at one n like any other method, and loses by its length.
@@ -38,7 +37,6 @@ CHANCE = 0.8
 """Probability of :func:`least_replicates`."""
 
 HOLDS, UNDECIDED, FAILS = "holds", "unclear", "fails"
-"""States of a method at its level. Unclear: there are too few replicates to say."""
 
 Row = Mapping[str, Any]
 
@@ -49,13 +47,13 @@ class ArenaEntry:
 
     row: Row
     state: str
-    """Whether it holds its level (see :func:`judge`)."""
+    """Result of :func:`judge`."""
     barred: str
-    """Why it is never recommended (see :func:`why_barred`); empty for most."""
+    """Result of :func:`why_barred`."""
 
     @property
     def length(self) -> float:
-        """Mean length, over the oracle's if that is known; infinite if no interval is defined."""
+        """Mean length, relative to that of the oracle if known. Infinite if no interval is defined."""
         relative, mean = self.row.get("length_relative"), self.row["length_mean"]
         return next((float(length) for length in (relative, mean) if length is not None), math.inf)
 
@@ -66,18 +64,17 @@ class ArenaEntry:
 
 @dataclass(frozen=True)
 class ArenaSetting:
-    """All methods in one setting: those that hold their level, by length, then the others, by coverage."""
+    """All methods in one setting: by length those that hold their level, then by coverage the others."""
 
     keys: Row
     entries: tuple[ArenaEntry, ...]
     best: ArenaEntry | None
-    """Eligible method that the rule recommends, if one holds its level."""
+    """Recommended method, if one holds its level."""
     nearest: ArenaEntry | None
-    """Eligible method with the highest coverage."""
+    """Method with the highest coverage of those that are not barred."""
 
     @property
     def reference(self) -> ArenaEntry | None:
-        """The entry that others are compared with: the best, or the nearest."""
         return self.best or self.nearest
 
     @property
@@ -87,7 +84,7 @@ class ArenaSetting:
 
 
 def why_barred(row: Row) -> str:
-    """Reason why a method is not recommended, or "". Of a plug-in that is not loaded nothing is known."""
+    """Reason why a method is never recommended, or ""."""
     if not {row["method"], row.get("base") or row["method"]} <= set(INTERVAL_METHODS):
         return "its plug-in is not loaded"
     if Cell.from_columns(dict(row)).method.reads_truth():
@@ -96,14 +93,13 @@ def why_barred(row: Row) -> str:
 
 
 def not_judged(rows: Iterable[Row]) -> str:
-    """A sentence on methods that are not judged since their plug-ins are not loaded, or ""."""
+    """A sentence that names the methods whose plug-ins are not loaded, or ""."""
     names = ", ".join(sorted({row["method"] for row in rows if why_barred(row).startswith("its plug-in")}))
     why = "its plug-in, which says whether it reads the truth, is not loaded"
     return f"Not judged: {names}, since {why}." if names else ""
 
 
 def judge(row: Row, tolerance: float = TOLERANCE) -> str:
-    """State of a method at its level, from its row of the summary: holds, fails or undecided."""
     replicates = row["replicates"]
     low, high = wilson(round(row["coverage_failures_as_misses"] * replicates), replicates)
     least = float(row["level"]) - tolerance
@@ -111,9 +107,9 @@ def judge(row: Row, tolerance: float = TOLERANCE) -> str:
 
 
 def probability_to_hold(level: float, replicates: Any) -> Any:
-    """Exact probability that a method whose true coverage is the level is shown to hold it (:func:`judge`).
+    """Exact probability that :func:`judge` finds that a method holds its level, if this is its true coverage.
 
-    The lower end of Wilson's interval is at least p if hits >= R p + z sqrt(R p (1 - p)).
+    The lower end of Wilson's interval for R replicates is at least p if hits >= R p + z sqrt(R p (1 - p)).
     """
     from scipy.special import bdtrc  # slow to load
 
@@ -123,17 +119,16 @@ def probability_to_hold(level: float, replicates: Any) -> Any:
 
 
 def least_replicates(level: float) -> int:
-    """Number of replicates from which on :func:`probability_to_hold` is at least :data:`CHANCE`.
+    """Smallest R so that :func:`probability_to_hold` is at least :data:`CHANCE` for R or more replicates.
 
-    It is below 5,000 for every level. The probability jumps up and down as the number grows.
+    The probability jumps up and down as the number grows.
     """
-    counts = np.arange(1, 10_000)
+    counts = np.arange(1, 10_000)  # the number is below 5,000 for every level
     rare = counts[probability_to_hold(level, counts) < CHANCE]
     return 1 + int(max(rare, default=0))
 
 
 def enough_in_words(levels: Iterable[float]) -> str:
-    """The largest number of :func:`least_replicates` of some levels, in a clause."""
     return (
         f"a method whose true coverage is its level is shown to hold it with a probability of {CHANCE:.0%} "
         f"from {max(map(least_replicates, levels), default=1):,} replicates on"
@@ -162,8 +157,8 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
 def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     """Rows of a summary that the rule recommends, one for every problem, mechanism, n, level and coordinate.
 
-    If no eligible row holds its level, the one with the highest coverage is taken, as the column
-    ``level_state`` tells. ``candidates`` is the number of rows that it was chosen from.
+    If no method holds its level, the row is that of the nearest, as its ``level_state`` shows. ``candidates``
+    is the number of rows that it was chosen from.
     """
     from ldpflow.results.summary import stored_paths  # loads SciPy
 
@@ -192,23 +187,21 @@ SHORT = (
     "level_state", "length_mean", "length_mcse",
     "bias", "bias_mcse", "replicates", "failures", "candidates",
 )  # fmt: skip
-"""Measures of the short view of a summary."""
 
 
 def with_state(table: pa.Table) -> pa.Table:
-    """The table with ``level_state``, if it has the coverages that decide it."""
+    """Add ``level_state`` to a table of coverages. Other tables stay as they are."""
     if "level_state" in table.column_names or "coverage_failures_as_misses" not in table.column_names:
         return table
     return table.append_column("level_state", pa.array(map(judge, table.to_pylist()), pa.string()))
 
 
 def settings_in(rows: Iterable[Row]) -> set[str]:
-    """Settings that the names of baselines have, of the rows of a comparison."""
     return {word.partition("=")[0] for row in rows for word in str(row.get("vs")).split() if "=" in word}
 
 
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
-    """Few measures, and the settings (columns before ``first``) that differ."""
+    """Select some measures, and of the settings, which are left of ``first``, those that differ."""
     rows = summary.to_pylist()
     if "level_state" in measures:
         summary = with_state(summary)

@@ -1,28 +1,27 @@
 """Arrival of a path: bias of its average from start and steps at finite n, predicted without simulation.
 
-For LDP-SGD on a quantile by a Gaussian closure: theta_i is treated as N(m_i, v_i). With F the distribution
-function of a record, Z standard normal, q = E F(m + sqrt(v) Z), H = E Z F(m + sqrt(v) Z)/sqrt(v) (Stein's
-identity for E F') and k the variance that the mechanism adds to a gradient of range 1,
+**LDP-SGD on a quantile.** The prediction, a Gaussian closure, takes theta_i as N(m_i, v_i). Let F be the
+distribution function of a record, Z standard normal, k the variance that the mechanism adds to a gradient of
+range 1, q = E F(m + sqrt(v) Z), and H = E Z F(m + sqrt(v) Z)/sqrt(v), which is E F'(m + sqrt(v) Z). Then
 
     m <- m - eta (q - tau)        v <- v - 2 eta H v + eta^2 (q (1 - q) + k)
 
-step by step up to i = 400, then by exponential Euler steps in s = sum eta on a grid of ratio 1.015 in
-i. The variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta). Iterates are in
-relaxation units: y = G (theta - theta*), G the density at the quantile theta*. A step size c i^-gamma becomes
-G c i^-gamma, whose sum is the number of relaxation times. Bias and standard deviation of the average are in
-units of the oracle's standard error, so that the data's unit does not matter. The kernel computes no stored
-rows, so it may use the mathematical library.
+The steps up to i = 400 are taken one by one. Later steps are joined: exponential Euler steps in s = sum eta,
+on a grid of ratio 1.015 in i. The variance of the sum of the iterates adds up their covariances
+v_i exp(-sum H eta). Iterates are in relaxation units y = G (theta - theta*), with the density G at the
+quantile theta*. So the step sizes are G c i^-gamma, and their sum is the number of relaxation times. Bias and
+standard deviation of the average are in standard errors of the oracle.
 
-The closure is ours and has no proof. Against simulation of 432 cells (four laws, scales 1e-2 to 1e3,
-tau .5 to .99, eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 in 90% of
-them. If noise moves iterates far into a tail, the predicted standard deviation is up to 20 times too
-small. Then coverage is small, both predicted and simulated. Several quantiles are predicted one by one,
-without the sorting of their iterates.
+The closure is ours and has no proof. In 432 simulated cells (four laws, scales 1e-2 to 1e3, tau .5 to .99,
+eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 of the simulated one in 90% of the
+cells. If noise moves iterates far into a tail, the predicted standard deviation is up to 20 times too small.
+In these cells both the predicted and the simulated coverage are small. Of several quantiles each is predicted
+by itself, without the sorting of their iterates.
 
-For other problems only the bias of the start is predicted. For the linear R(theta) = G (theta - theta*) the
-mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of higher
-order in the steps. Along an eigenvector of G with eigenvalue lambda, the average keeps the share mean_i
-exp(-lambda s_i) of the distance. Bias from the steps depends on more than G.
+**Other problems.** Only the bias from the start is predicted. For the linear R(theta) = G (theta - theta*)
+the mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of
+higher order in the steps. Along an eigenvector of G with eigenvalue lambda, the bias of the average is
+mean_i exp(-lambda s_i) times the component of theta0 - theta*.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Any
@@ -51,22 +50,22 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 LATTICE = 1.5
-"""Spacing of a lattice, in standard deviations of the last iterates, above which it affects averages."""
+"""Largest :func:`lattice_ratio` that has no effect on averages."""
 
 VERDICTS = ("arrived", "doubtful", "not_arrived", "steps_too_large")
 
-EXACT, RATIO = 400, 1.015  # steps that are followed one by one, and the ratio of the grid beyond
+EXACT, RATIO = 400, 1.015  # number of steps that are taken one by one, and ratio of the later grid
 NODES = 200
-MERGED = 1e-5  # distance of two paths, in standard deviations, below which they count as one
-SMOOTH = 1e-6  # F counts as smooth if quadratures with 9 and 7 nodes differ by less
+MERGED = 1e-5  # distance of two paths, in standard deviations, at which they count as one
+SMOOTH = 1e-6  # largest difference of quadratures with 9 and 7 nodes for an F that counts as smooth
 NARROW = 1e-6
 
-# Cells of the table of F: octaves of 1 + FINE |y|, each in CELLS equal parts.
+# The table of F has CELLS equal cells in each octave of 1 + FINE |y|.
 CELLS = 64
 OCTAVES = 44
 FINE = 64.0
 HALF = CELLS * OCTAVES
-SHIFT = np.uint64(46)  # 52 bits of the mantissa less the 6 that name a cell
+SHIFT = np.uint64(46)  # 52 bits of the mantissa less the 6 bits that number a cell
 REST = np.uint64((1 << 46) - 1)
 UP = np.uint64(6)
 ONE = np.uint64(0x3FF0000000000000)
@@ -88,10 +87,10 @@ def follow_kernel() -> Callable[..., None]:
 
 
 def tabulate(cdf: Callable[[Floats], Floats]) -> Floats:
-    """Table of a distribution function of y: the cubic through four points of every cell.
+    """Table of a distribution function of y: in every cell the cubic through four points.
 
-    Per cell four coefficients, lowest power of t first, with t in [0, 1] along the cell. First the cells of
-    y >= 0 outwards, then those of y < 0.
+    A cell has four coefficients, lowest power of t first, with t from 0 to 1 along the cell. The cells of
+    y >= 0 come first, then those of y < 0, both outwards from 0.
     """
     k = np.arange(HALF + 1)
     edge = (2.0 ** (k // CELLS) * (1.0 + (k % CELLS) / CELLS) - 1.0) / FINE
@@ -119,7 +118,10 @@ def equal_probability(count: int = NODES) -> Floats:
 
 @lru_cache
 def few_nodes() -> Floats:
-    """Gauss-Hermite rules with 9 and 7 nodes. Rows: nodes, then each rule's weights for E F and for E Z F."""
+    """Gauss-Hermite rules with 9 and 7 nodes, shape (5, 16).
+
+    The rows are the nodes, the weights of the first rule for E F and for E Z F, and those of the second rule.
+    """
     rules = [np.polynomial.hermite_e.hermegauss(count) for count in (9, 7)]
     table = np.zeros((5, 16))
     for place, rows, (nodes, weights) in ((0, (1, 2), rules[0]), (9, (3, 4), rules[1])):
@@ -166,16 +168,19 @@ def moments(m, v, nodes, few, table):  # type: ignore[no-untyped-def]
 
 
 def power_sum(i, j, gamma):  # type: ignore[no-untyped-def]
-    """Sum of k^-gamma over k = i + 1 .. j: exact up to EXACT, by the integral beyond."""
+    """Sum of k^-gamma over k = i + 1 .. j, by an integral if i >= EXACT. For i < EXACT j must be i + 1."""
     if i < EXACT:
-        return float(j) ** -gamma  # one step
+        return float(j) ** -gamma
     power = 1.0 - gamma
     return ((j + 0.5) ** power - (i + 0.5) ** power) / power
 
 
 @lru_cache(maxsize=32)
 def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
-    """Ends j of stretches of steps, the final one at or beyond ``last``, and the sums of k^-gamma in them."""
+    """Last steps j of stretches of steps, and the sum of k^-gamma in each stretch.
+
+    The stretches begin at step 1 and reach ``last`` or a later step.
+    """
     ends = list(range(EXACT + 1))
     while ends[-1] < last:
         ends.append(max(ends[-1] + 1, int(ends[-1] * RATIO)))
@@ -184,10 +189,10 @@ def grid(gamma: float, last: int) -> tuple[Integers, Floats]:
 
 
 def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-def]
-    """State after steps i + 1 .. j, whose sizes add up to ``ds``, from ``q`` and ``h`` at i.
+    """State after steps i + 1 .. j, whose sizes add up to ``ds``, from the state ``run`` after step i.
 
-    ``run`` is m, v, sum of the m_i, variance of the sum of the iterates, and twice the covariance of
-    that sum with the next iterate.
+    A state is m, v, the sum of the m_i, the variance of the sum of the iterates, and twice the covariance of
+    this sum with the next iterate. ``q`` and ``h`` are those of the state after step i.
     """
     m, v, total, square, carried = run
     width = float(j - i)
@@ -195,7 +200,7 @@ def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-d
     s = (q * (1.0 - q) + noise) / records
     eta = ds / width
     a = h * ds
-    # (1 - exp(-a))/a: mean of exp(-x) on (0, a).
+    # mean_decay is the mean of exp(-x) over 0 < x < a.
     lost = -np.expm1(-a)
     decay = 1.0 - lost
     mean_decay = lost / a if a > 1e-12 else 1.0
@@ -215,11 +220,12 @@ def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-d
 
 
 def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, times, out):  # type: ignore[no-untyped-def]
-    """Run the closure from ``start`` and from theta*, in relaxation units, up to sorted numbers of steps.
+    """Run the closure from ``start`` and from theta*, in relaxation units, up to the steps ``times``, sorted.
 
-    ``table`` is that of :func:`tabulate`, ``ends`` and ``sums`` those of :func:`grid`, ``c`` is c G and
-    ``start`` is (theta0 - theta*) G. Each row of ``out`` gets the bias of the average from ``start``, that
-    from theta*, the standard deviation of the average, and the mean and the variance of the last iterate.
+    ``table`` is a result of :func:`tabulate`, ``ends`` and ``sums`` are a result of :func:`grid`. ``c`` is
+    the step constant times G, and ``start`` is (theta0 - theta*) G. A row of ``out`` is for one of the
+    ``times``. It gets the bias of the average of a path from ``start``, the same for a path from theta*, the
+    standard deviation of the average, and the mean and the variance of the last iterate.
     """
     here = (start, 0.0, 0.0, 0.0, 0.0)
     other = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -261,10 +267,9 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
 class Arrival:
     """Predicted arrival of one path after a number of steps.
 
-    ``relaxation_times`` are K = G sum eta_i, ``standard_error`` is the oracle's sqrt(S/steps)/G. Bias and
-    standard deviation (``sd_ratio``) of the average are in standard errors; the bias is the sum of
-    ``bias_start``, left from the start, and of ``bias_steps``, which a path from theta* has. ``last_mean`` is
-    the mean of the last iterate, in the unit of the data.
+    ``relaxation_times`` is K = G sum eta_i, and ``standard_error`` that of the oracle, sqrt(S/steps)/G.
+    Biases of the average and its standard deviation (``sd_ratio``) are in standard errors of the oracle.
+    ``bias_steps`` is the bias of a path that starts at theta*, and ``bias_start`` is the rest of ``bias``.
     """
 
     relaxation_times: float
@@ -273,7 +278,6 @@ class Arrival:
     bias_start: float
     bias_steps: float
     sd_ratio: float
-    last_mean: float
 
     def coverage(self, level: float) -> float:
         normal = NormalDist()
@@ -284,11 +288,11 @@ class Arrival:
 
     @property
     def verdict(self) -> str:
-        """One of :data:`VERDICTS`, for K relaxation times, the bias b and w = ``sd_ratio``.
+        """The first of these that applies, for K relaxation times, the bias b and w = ``sd_ratio``.
 
-        ``arrived``: |b| <= .1, K >= 25, .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15, w <= 1.25.
-        ``not_arrived``: K < 15, or the start's bias exceeds .5 and is at least that of the steps.
-        ``steps_too_large``: others.
+        ``arrived``: |b| <= .1, K >= 25 and .9 <= w <= 1.1. ``doubtful``: |b| <= .5, K >= 15 and w <= 1.25.
+        ``not_arrived``: K < 15, or |``bias_start``| exceeds .5 and is at least |``bias_steps``|.
+        ``steps_too_large``: all others.
         """
         k, bias, start = self.relaxation_times, abs(self.bias), abs(self.bias_start)
         if bias <= 0.1 and k >= 25 and 0.9 <= self.sd_ratio <= 1.1:
@@ -318,15 +322,17 @@ class Arrival:
 def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
     """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
 
-    (k |f'| / (4 bias G^2))^2 S, to first order in the steps, free of c, gamma and units; 0 at a mode. An
-    interval around the average may cover with fewer: a bias of .2 SE costs a 95% interval half a point.
+    To first order in the steps it is (k |f'| / (4 bias G^2))^2 S, with the slope f' of the density at the
+    quantile and S = tau (1 - tau) + noise. It depends neither on c and gamma nor on units, and is 0 at a
+    mode. With fewer users an interval around the average may still cover: a bias of .2 SE costs a 95%
+    interval half a point.
     """
     ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
     return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
 
 
 def follow_path(case: Approach, times: Sequence[int]) -> Floats:
-    """Rows of :func:`follow` for a path after sorted numbers of steps, in relaxation units."""
+    """Result of :func:`follow` for the steps ``times``, sorted: a row for each, in relaxation units."""
     truth, density, table = relaxation_units(case.law, case.tau)
     settings = (case.noise, case.c * density, case.gamma, (case.theta0 - truth) * density)
     ends, sums = grid(case.gamma, times[-1])
@@ -339,20 +345,12 @@ def follow_path(case: Approach, times: Sequence[int]) -> Floats:
 
 
 def predict_arrivals(cases: Sequence[Approach]) -> list[Arrival]:
-    """Predict the arrival of many paths at once. Those that differ only in ``steps`` are computed once."""
-    steps: dict[Approach, set[int]] = {}
-    for case in cases:
-        steps.setdefault(replace(case, steps=0), set()).add(case.steps)
-    rows = {
-        run: dict(zip(sorted(times), follow_path(run, sorted(times)).tolist(), strict=True))
-        for run, times in steps.items()
-    }
-    return [arrival_of(case, rows[replace(case, steps=0)][case.steps]) for case in cases]
+    return list(map(predict_arrival, cases))
 
 
-def arrival_of(case: Approach, row: Sequence[float]) -> Arrival:
-    truth, density, _ = relaxation_units(case.law, case.tau)
-    bias, from_truth, sd, last, _ = row
+def predict_arrival(case: Approach) -> Arrival:
+    _, density, _ = relaxation_units(case.law, case.tau)
+    bias, from_truth, sd, _, _ = follow_path(case, [case.steps])[0].tolist()
     error = math.sqrt(case.variance() / case.steps)
     return Arrival(
         relaxation_times=density * case.c * constants.sum_of_powers(1, case.steps, case.gamma),
@@ -361,21 +359,21 @@ def arrival_of(case: Approach, row: Sequence[float]) -> Arrival:
         bias_start=(bias - from_truth) / error,
         bias_steps=from_truth / error,
         sd_ratio=sd / error,
-        last_mean=truth + last / density,
     )
 
 
-@lru_cache(maxsize=32)  # a table of 180 kB for each law
+@lru_cache(maxsize=32)  # a table has 180 kB
 def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
-    """tau-quantile, density there, and the table of F in relaxation units."""
+    """The tau-quantile, the density at this quantile, and the table of F in relaxation units."""
     truth, density = law.quantile(tau), law.density_at_quantile(tau)
     return truth, density, tabulate(lambda y: law.cdf_values(truth + y / density))
 
 
 def linear_arrivals(path: Any, n: int) -> tuple[Arrival, ...] | None:
-    """Arrival of every coordinate, ignoring bias from steps; ``relaxation_times`` of the slowest direction.
+    """Arrival of every coordinate without the bias from steps.
 
-    None without decaying steps or a known curvature.
+    ``relaxation_times`` is that of the slowest direction. None if the steps do not decay or the curvature is
+    not known.
     """
     if not isinstance(path, OnePass) or not declares_decay(path) or not path.algorithm.has_intervals:
         return None
@@ -390,20 +388,20 @@ def linear_arrivals(path: Any, n: int) -> tuple[Arrival, ...] | None:
     errors = [math.sqrt(variance / steps) for variance in asymptotic_variances(path)]
     slowest = float(eigenvalues[0]) * c * constants.sum_of_powers(1, steps, gamma)
     return tuple(
-        Arrival(slowest, error, b / error, b / error, bias_steps=0.0, sd_ratio=1.0, last_mean=math.nan)
+        Arrival(slowest, error, b / error, b / error, bias_steps=0.0, sd_ratio=1.0)
         for error, b in zip(errors, bias.tolist(), strict=True)
     )
 
 
 def mean_decay(rate: float, gamma: float, steps: int) -> float:
-    """(1/n) sum_{i <= n} exp(-rate sum_{j <= i} j^-gamma): step by step, then on :func:`grid`."""
+    """(1/n) sum_{i <= n} exp(-rate sum_{j <= i} j^-gamma) for n = ``steps``, on the :func:`grid`."""
     count = np.searchsorted(grid(gamma, steps)[0], steps) + 1
     ends, sums = (values[:count].copy() for values in grid(gamma, steps))
     if ends[-1] > steps:
         ends[-1], sums[-1] = steps, power_sum(ends[-2], steps, gamma)
     a = rate * sums
     some = np.maximum(a, 1e-12)
-    # Beyond EXACT: the mean of exp(-x) over the stretch, x from 0 to a.
+    # In stretches of several steps the mean of exp(-x) over 0 < x < a.
     decay = np.where(ends <= EXACT, np.exp(-a), -np.expm1(-some) / some)
     passed = np.cumsum(a) - a
     return float(np.sum(np.diff(ends, prepend=0) * np.exp(-passed) * decay) / steps)
@@ -412,23 +410,24 @@ def mean_decay(rate: float, gamma: float, steps: int) -> float:
 def predict_simulators(
     wanted: Sequence[tuple[Simulator[Any, Any], int]],
 ) -> list[tuple[Arrival, ...] | None]:
-    """Arrival of simulators after numbers of users, by coordinate of theta; None if nothing is predicted."""
-    # A simulator that is only described by its rows, without the code of its plug-in, has no dimension.
-    paths = [[approach(path, n, k) for k in range(getattr(path, "dimension", 1))] for path, n in wanted]
-    closed = iter(predict_arrivals([case for cases in paths for case in cases if case is not None]))
+    """Arrival of each simulator after its number of users: one for each coordinate of theta.
+
+    None if nothing is predicted for the simulator.
+    """
     found: list[tuple[Arrival, ...] | None] = []
-    for (simulator, n), cases in zip(wanted, paths, strict=True):
-        quantiles = None not in cases
-        found.append(tuple(next(closed) for _ in cases) if quantiles else linear_arrivals(simulator, n))
+    for simulator, n in wanted:
+        # A simulator whose plug-in is not loaded has no dimension.
+        cases = [approach(simulator, n, k) for k in range(getattr(simulator, "dimension", 1))]
+        quantiles = [predict_arrival(case) for case in cases if case is not None]
+        found.append(tuple(quantiles) if len(quantiles) == len(cases) else linear_arrivals(simulator, n))
     return found
 
 
 def lattice_ratio(case: Approach) -> float:
-    """Spacing of the lattice of a column, in standard deviations of the last iterates; 0 without a lattice.
+    """Spacing of the lattice of a column, in standard deviations of the last iterates. 0 without a lattice.
 
-    The law of a column smooths its ties, but real users' values have them. Up to a ratio of 1.5 this does not
-    show. At 7 the average's standard deviation is .39 of the theory's, and the average settles between the
-    values.
+    The law of a column smooths its ties, but the values of real users have them. Ratios up to 1.5 make no
+    difference. At a ratio of 7 the standard deviation of the average is .39 of that in theory.
     """
     table = case.law.table
     if table is None or table.spacing == 0.0:

@@ -18,11 +18,11 @@ from ldpflow.study import GROUPS
 Floats = NDArray[np.float64]
 
 VALUES = ("truth", "estimate", "se", "lower", "upper", "covered", "length")
-"""Numbers that the rows of every method have."""
+"""Columns of numbers that the rows of every method have."""
 
 
 def group_keys(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns that identify a cell, which is one row of the summary."""
+    """Columns that identify a row of the summary: those of a cell, and the coordinate."""
     return ("path", *cell_keys(schema), "coordinate")
 
 
@@ -32,7 +32,7 @@ def diagnostics_of(schema: pa.Schema) -> list[Column]:
 
 @dataclass(frozen=True)
 class CellRows:
-    """The rows of one cell and coordinate, sorted by replicate. Row r comes from ``runs`` replicates."""
+    """The rows of one cell and coordinate, sorted by replicate. Each row is made of ``runs`` replicates."""
 
     replicate: NDArray[np.int64]
     truth: Floats
@@ -44,7 +44,7 @@ class CellRows:
     length: Floats
     ok: NDArray[np.bool_]
     diagnostics: Mapping[Column, Floats] = field(default_factory=dict)
-    """Those of the method, NaN for missing values."""
+    """Diagnostics of the method, with NaN for missing values."""
     runs: int = 1
 
     def where(self, kept: NDArray[np.bool_]) -> CellRows:
@@ -53,16 +53,16 @@ class CellRows:
         return CellRows(**rows, diagnostics=checks, runs=self.runs)
 
     def finished(self) -> CellRows:
-        """The rows that have an interval (see store.schema.FINISHED)."""
+        """The rows with an interval: their status is one of store.schema.FINISHED."""
         return self if self.ok.all() else self.where(self.ok)
 
     def has_se(self) -> bool:
         return len(self.se) > 0 and not bool(np.isnan(self.se).any())
 
     def lengths(self) -> Floats:
-        """Lengths, made exactly equal if they differ by the rounding of the limits alone.
+        """Lengths, made equal if they differ by the rounding of the limits alone.
 
-        NaN for an interval that ends at a public range: such a length measures nothing.
+        The length of an interval that ends at a public range is NaN.
         """
         length = self.length
         if len(length) == 0 or np.isnan(length).any():
@@ -80,21 +80,21 @@ def floats(column: pa.ChunkedArray) -> Floats:
 
 
 PRIVACY_UNIT = (
-    "whose change is hidden: a `record` of a local mechanism, a `record (replacement)` of a data set; "
-    "null where nothing is private"
+    "the unit whose change is hidden: a `record` of a local mechanism, or a `record (replacement)` of a data "
+    "set; null if nothing is private"
 )
-NEIGHBOURING = "how two inputs differ that the notion makes hard to tell apart; null where nothing is private"
-HORIZON = "n of a path that depends on it, N over many epochs; null where one path serves every n"
+NEIGHBOURING = "how the two inputs differ that must be hard to tell apart; null if nothing is private"
+HORIZON = "n of a path that depends on n, or N of a data set; null if one path serves every n"
 
 PATH_COLUMNS: tuple[Column, ...] = (
-    Column("path", "string", "-", "`p` and the key of the path, as in the partition"),
+    Column("path", "string", "-", "the letter `p` and the key of the path, as in the name of its folder"),
     Column("problem", "string", "-", "kind of problem"),
-    Column("dimension", "int64", "coordinates", "coordinates of theta", symbol="d", title="dimension"),
+    Column("dimension", "int64", "coordinates", "length of theta", symbol="d", title="dimension"),
     Column("mechanism", "string", "-", "kind of mechanism"),
-    Column("epsilon", "double", "nats", "epsilon of the guarantee; null where the notion has none"),
-    Column("mu", "double", "-", "mu of the guarantee; null where the notion has none"),
-    Column("delta", "double", "-", "delta of the guarantee; null where the notion has none"),
-    Column("privacy_notion", "string", "-", "what is guaranteed: `eps-LDP`, `mu-GDP (local)`, ..., `none`"),
+    Column("epsilon", "double", "nats", "epsilon of the guarantee; null if the notion has no epsilon"),
+    Column("mu", "double", "-", "mu of the guarantee; null if the notion has no mu"),
+    Column("delta", "double", "-", "delta of the guarantee; null if the notion has no delta"),
+    Column("privacy_notion", "string", "-", "notion of privacy: `eps-LDP`, `mu-GDP (local)`, ..., `none`"),
     Column("privacy_unit", "string", "-", PRIVACY_UNIT),
     Column("neighbouring", "string", "-", NEIGHBOURING),
     Column("algorithm", "string", "-", "kind of algorithm"),
@@ -104,9 +104,9 @@ PATH_COLUMNS: tuple[Column, ...] = (
 
 
 def known_columns(*schemas: pa.Schema) -> dict[str, Column]:
-    """Declarations of columns by name: of paths, settings, derived numbers, stored rows and these schemas.
+    """Declarations, by name, of the columns of paths, settings, derived numbers, rows and these schemas.
 
-    If several columns have one name, the first with a symbol is taken.
+    Of several columns with one name the first with a symbol is taken, or else the first.
     """
     components = [component for registry in GROUPS.values() for component in registry.values()]
     found: dict[str, Column] = {}
@@ -129,11 +129,10 @@ BUNDLED_SUMMARIES = {
     for summary in column.summaries
     if column.name in BUNDLED
 }
-"""Summaries of the diagnostics that every run has columns for, in the order of the summary."""
+"""Summaries of the diagnostics for which every run has columns, in the order of the summary."""
 
 
 def summary_columns(further: Iterable[Column]) -> list[Column]:
-    """Columns of the summary for the declared summaries of further columns of the rows."""
     return [
         Column(s.name, "double", "share" if s.is_share else s.unit, s.meaning, summaries=(s,))
         for column in further
@@ -151,14 +150,12 @@ COLUMNS: tuple[str, ...] = (
     *("relative_error_model_se", "relative_error_model_se_mcse"),
     *BUNDLED_SUMMARIES,
 )
-"""Measures in the order of the summary's columns. Their formulas are in docs/reading-results.md. Null if
-undefined (R = 0, an MCSE at R = 1, a model SE of a method without standard error, power without a null)."""
+"""Measures of a summary in the order of its columns, null if undefined (docs/reading-results.md)."""
 
 COUNTS = ("replicates", "failures")
 
 
 def summaries_of(schema: pa.Schema) -> list[Summary]:
-    """Declared summaries of diagnostics whose columns a summary has."""
     declared = [summary for column in declared_columns(schema).values() for summary in column.summaries]
     bundled = [summary for name, summary in BUNDLED_SUMMARIES.items() if name in schema.names]
     return [*bundled, *(summary for summary in declared if summary.name in schema.names)]
@@ -178,4 +175,4 @@ def summary_schema(further: Iterable[Column] = ()) -> pa.Schema:
 
 
 SUMMARY = summary_schema()
-"""Schema of the summary of bundled methods."""
+"""Schema of the summary of a run without plug-ins."""

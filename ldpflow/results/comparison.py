@@ -1,7 +1,7 @@
-"""Comparisons of cells, paired by replicate: a difference is known far better than either coverage.
+"""Comparisons of cells, paired by replicate: a difference is more precise than either coverage.
 
 Cells of one path share everything but the interval. Paths of one problem share their users, whatever the
-mechanism, the budget and the algorithm: the data streams are addressed by the problem.
+mechanism, the budget and the algorithm, since the problem addresses the random numbers of the data.
 """
 
 from __future__ import annotations
@@ -27,32 +27,30 @@ from ldpflow.store.schema import BUNDLED
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
 FOLLOWING = {"path", "privacy_notion", "privacy_unit", "neighbouring", "mu", "delta"}
-"""Columns that follow from others, unless they are settings of the path. Epsilon is left out only if
-mechanisms are compared."""
+"""Columns that are left out since they follow from others, unless they are settings of the path."""
 
 SHORT = (
     "vs", "coverage_difference", "coverage_difference_mcse", "length_ratio", "length_ratio_mcse", "pairs",
     "length_pairs", "undefined", "undefined_baseline",
 )  # fmt: skip
-"""Columns of the short view of a comparison, after the settings that differ."""
 
 ROUNDING = 1e-9
-"""Largest difference of two lengths in units of their means that counts as rounding."""
+"""Largest difference of two lengths, each divided by its mean, that counts as rounding."""
 
 
 CONTRAST = (
     *("pairs", "only_this", "only_baseline", "coverage_difference", "coverage_difference_mcse"),
-    *("length_ratio", "length_ratio_mcse", "length_pairs", "paired", "undefined", "undefined_baseline"),
+    *("length_ratio", "length_ratio_mcse", "length_pairs", "undefined", "undefined_baseline"),
 )
-"""Numbers of :func:`contrast`."""
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = None) -> pa.Table:
-    """Compare the cells of a run that differ in ``by`` only: shared columns, differing ones, ``vs``, result.
+    """Compare the cells of a run that differ in ``by`` alone.
 
-    ``by`` is one of :data:`TABLES`, each with all its settings, or a setting, n or level: other problems have
-    other users. The baseline is by default the first value in each group of cells. The metadata ``note``
-    counts the cells without a cell to compare with.
+    ``by`` is one of :data:`TABLES` with all its settings, or a setting, n or level. (Settings of the problem
+    are excluded: other problems have other users.) The default baseline is the first value in each group of
+    cells. The result has the columns that cells share, those in which they differ, ``vs``, and
+    :data:`CONTRAST`. Its metadata ``note`` counts the cells that have no cell to compare with.
     """
     paths = stored_paths(store.replicates, damaged="refuse")
     found = stored_cells(store, damaged="refuse")
@@ -70,12 +68,12 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         left_out = compared | FOLLOWING.difference(own)
         shared = {name: value for name, value in row.items() if name not in left_out}
         settings = sorted((k, v) for k, v in shared.items() if v is not None)
-        identity = repr((path.users_key(), settings))
+        identity = repr((path.users_key(), cell.runs, settings))
         groups.setdefault(identity, []).append((shared, differs, cell))
     rows: list[Row] = []
     alone: list[Row] = []
     seen: dict[str, None] = {}
-    # By value: the order of paths is that of their hashes.
+    # Sorted by value, since the order of paths is that of their hashes.
     for members in sorted(groups.values(), key=lambda members: parameter_order(members[0][0])):
         members.sort(key=lambda member: parameter_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by, named) for _, differs, _ in members))
@@ -91,12 +89,11 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}", closest(baseline, names))
     if not rows:
         others = ", ".join(name for name in varying if name != by)
-        hint = "A sweep of several values of it gives such cells."
-        hint += f" Cells of this run differ in {others}." if others else ""
+        hint = f"Cells of this run differ in {others}." if others else ""
         raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
     names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
-    # A setting without a value stays null: tables of runs of which one has texts there can be joined.
+    # A setting without a value keeps the type null, so that the table can be joined with one of texts.
     numbers = [f.name for f in table.schema if f.type == pa.null() and f.name in CONTRAST]
     fields = [f.with_type(pa.float64()) if f.name in numbers else f for f in table.schema]
     table = table.cast(pa.schema(fields))
@@ -109,7 +106,6 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
 
 
 def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
-    """Sort key of parameters: numbers by size, others by name, absent ones last."""
     return [
         (name, value is None, value if isinstance(value, (int, float)) else 0.0, str(value))
         for name, value in row.items()
@@ -117,13 +113,13 @@ def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
 
 
 CELL = ("path", "n", "method", "level", "coordinate")
-"""Columns of a cell's key that are no settings of its interval method."""
+"""Columns of the key of a cell that are no settings of its interval method."""
 
 
 def comparison_columns(
     by: str, simulators: Iterable[Any], keys: Iterable[str], cells: Sequence[Row]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Columns that are compared, and what else the cells can be compared by: that in which they differ."""
+    """Columns that differ between compared cells, and all values of ``by`` that these cells allow."""
     settings: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():
@@ -140,7 +136,7 @@ def comparison_columns(
 
 
 def varying_settings(by: str, cells: Sequence[Row], columns: Iterable[str]) -> set[tuple[str, str]]:
-    """Pairs of a value of ``by`` and a setting of which its cells have several values."""
+    """Pairs of a value of ``by`` and a setting with several values in the cells with this value."""
     found: dict[tuple[str, str], set[str]] = {}
     for cell in cells:
         for name in columns:
@@ -149,14 +145,14 @@ def varying_settings(by: str, cells: Sequence[Row], columns: Iterable[str]) -> s
 
 
 def matches(differs: Row, by: str, baseline: str | float) -> bool:
-    """Whether a cell has the value and settings in ``baseline``: ``TR degree=3`` or ``TR, degree = 3``."""
+    """Whether a cell has the value and the settings in ``baseline``, such as ``TR, degree = 3``."""
     value = differs[by]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value) == float(baseline)
         except (TypeError, ValueError):
             return False
-    # Before a name alone: a value, such as a list, may have blanks and commas.
+    # Settings begin at a word before "=", since a value, such as a list, may have blanks and commas.
     kind, *settings = re.split(r",?\s+(?=\w+=)", str(baseline).replace(" = ", "="))
     symbols = {name: column.label for name, column in BUNDLED.items()}
     own = {f"{n}={text_of(v)}" for name, v in differs.items() for n in (name, symbols.get(name))}
@@ -164,7 +160,7 @@ def matches(differs: Row, by: str, baseline: str | float) -> bool:
 
 
 def label(differs: Row, by: str, named: Collection[tuple[str, str]]) -> str:
-    """Value of ``by``, its real settings, and the others that ``named`` has of it."""
+    """Value of ``by`` with its settings that are floats or in ``named``."""
     rest = [
         f"{n}={text_of(v)}"
         for n, v in differs.items()
@@ -178,63 +174,54 @@ def text_of(value: object) -> str:
 
 
 def contrast(this: CellRows, baseline: CellRows) -> Row:
-    """A cell against a baseline, over the replicates of both; a replicate without an interval is a miss.
+    """Compare a cell with a baseline, over the replicates that both have.
 
-    ``only_this`` and ``only_baseline`` count discordant pairs (McNemar 1947). The difference of coverages is
-    the mean of d = covered - covered in the baseline, its MCSE sd(d) / sqrt(pairs). The ratio of mean lengths
-    is over the ``length_pairs`` that have both. ``undefined``: share of replicates without an interval. Rows
-    are paired if equal row numbers mean equal replicates. Else ``pairs`` and ``length_pairs`` are the smaller
-    numbers of rows, and variances add. Numbers that are undefined are None.
+    Both cells must have the same number of replicates to a row (``runs``), so that equal row numbers mean
+    equal replicates. A replicate without an interval counts as a miss. ``only_this`` and ``only_baseline``
+    count the discordant pairs (McNemar 1947). With d = covered - covered in the baseline, the difference of
+    coverages is mean(d), and its MCSE is sd(d) / sqrt(pairs). The ratio of mean lengths is over the
+    ``length_pairs`` pairs in which both have a length. ``undefined`` is the share of replicates without an
+    interval. Undefined numbers are None.
     """
     cells = (this, baseline)
-    paired = this.runs == baseline.runs
-    places: Sequence[Any] = [np.arange(len(cell.ok)) for cell in cells]
-    if paired:
-        numbers = this.replicate, baseline.replicate
-        places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]
-    pairs = min(map(len, places))
+    numbers = this.replicate, baseline.replicate
+    places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]
+    pairs = len(places[0])
     if pairs == 0:
         counts = ("pairs", "only_this", "only_baseline", "length_pairs")
-        return dict.fromkeys(CONTRAST) | dict.fromkeys(counts, 0) | {"paired": paired}
+        return dict.fromkeys(CONTRAST) | dict.fromkeys(counts, 0)
     hits = [np.where(cell.ok, cell.covered, 0.0)[at] for cell, at in zip(cells, places, strict=True)]
     lengths = [lengths_or_nan(cell)[at] for cell, at in zip(cells, places, strict=True)]
-    known = [~np.isnan(length) for length in lengths]
-    if paired:
-        difference = hits[0] - hits[1]
-        known = [known[0] & known[1]] * 2
-        discordant = int(np.sum(difference > 0)), int(np.sum(difference < 0))
-        mean, variance = moments(difference)
-        variance /= pairs
-    else:
-        (p, p_variance), (q, q_variance) = map(moments, hits)
-        discordant, mean = (0, 0), p - q
-        variance = p_variance / len(this.ok) + q_variance / len(baseline.ok)
-    lengths = [length[kept] for length, kept in zip(lengths, known, strict=True)]
+    known = ~np.isnan(lengths).any(axis=0)
+    difference = hits[0] - hits[1]
+    discordant = int(np.sum(difference > 0)), int(np.sum(difference < 0))
+    mean, variance = moments(difference)
+    ratio = length_ratio(lengths[0][known], lengths[1][known])
     undefined = [1.0 - float(np.mean(cell.ok[at])) for cell, at in zip(cells, places, strict=True)]
-    values = (pairs, *discordant, mean, math.sqrt(variance), *length_ratio(lengths[0], lengths[1], paired))
-    found = dict(zip(CONTRAST, (*values, min(map(len, lengths)), paired, *undefined), strict=True))
+    values = (pairs, *discordant, mean, math.sqrt(variance / pairs), *ratio, int(known.sum()), *undefined)
+    found = dict(zip(CONTRAST, values, strict=True))
     return {name: None if value != value else value for name, value in found.items()}
 
 
 def lengths_or_nan(cell: CellRows) -> Floats:
-    """Lengths of all rows (see :meth:`CellRows.lengths`), NaN for those that have not finished."""
     lengths = np.full(len(cell.ok), np.nan)
     lengths[cell.ok] = cell.finished().lengths()
     return lengths
 
 
-def length_ratio(a: Floats, b: Floats, paired: bool) -> tuple[float, float]:
-    """Ratio Q of mean lengths, and its MCSE by the delta method; of m pairs Q sqrt(sum psi^2/(m (m - 1)))."""
-    if not (len(a) and len(b) and total(b) > 0):
+def length_ratio(a: Floats, b: Floats) -> tuple[float, float]:
+    """Ratio Q of the mean lengths of m pairs, and its MCSE by the delta method.
+
+    With psi = a / mean(a) - b / mean(b) the MCSE is Q sqrt(sum psi^2/(m (m - 1))).
+    """
+    if not (len(a) and total(b) > 0):
         return math.nan, math.nan
-    (mean_a, variance_a), (mean_b, variance_b) = moments(a), moments(b)
+    mean_a, mean_b = moments(a)[0], moments(b)[0]
     ratio = mean_a / mean_b
-    if mean_a == 0 or min(len(a), len(b)) == 1:
+    if mean_a == 0 or len(a) == 1:
         return ratio, math.nan
-    if paired:
-        psi = a / mean_a - b / mean_b
-        # Lengths in a fixed proportion, as of one method at two levels, deviate from it by rounding alone.
-        relative = 0.0 if np.abs(psi).max() < ROUNDING else total(psi * psi) / (len(a) * (len(a) - 1))
-    else:
-        relative = variance_a / len(a) / mean_a**2 + variance_b / len(b) / mean_b**2
-    return ratio, ratio * math.sqrt(relative)
+    psi = a / mean_a - b / mean_b
+    # Lengths in a fixed proportion, such as those of one method at two levels, deviate from it by rounding.
+    if np.abs(psi).max() < ROUNDING:
+        return ratio, 0.0
+    return ratio, ratio * math.sqrt(total(psi * psi) / (len(a) * (len(a) - 1)))

@@ -1,23 +1,26 @@
-"""Curves over a trajectory: a proved bound of the mean of a statistic, and its limit, where known.
+"""Curves over a trajectory: a proved bound of the mean of a statistic, and the limit of this mean.
 
-One-pass SGD under per-user Gaussian LDP: Theorems 3 to 6 of "Non-asymptotic analysis of SGD under local
+**One-pass SGD under per-user Gaussian LDP.** Theorems 3 to 6 of "Non-asymptotic analysis of SGD under local
 differential privacy guarantee" (2024), in corrected forms that hold for every n. Step k has size
-eta_k = eta k^-alpha (gamma and c elsewhere in this package), the gradient ||g||_2 <= C0, and the noise of
-user k the covariance (2 C0/mu_k)^2 I, so that E||A_k||^2 = 4 C0^2 d/mu_k^2 (the paper prints 64). Distances
-are squared. Theorems 3 and 4 (last iterate, average) need strong convexity, which on all of R^d excludes a
-bounded gradient. So Theorem 3 is used for projected iterates, with m the one-point constant over the ball, or
-a quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
+eta_k = eta k^-alpha (elsewhere in this package c k^-gamma). The gradient satisfies ||g||_2 <= C0. The noise
+A_k of user k has the covariance (2 C0/mu_k)^2 I, hence E||A_k||^2 = 4 C0^2 d/mu_k^2. (The paper prints 64 in
+the place of 4.) Theorem 3 bounds the squared distance of the last iterate, Theorem 4 that of the average.
+Both need strong convexity, which a loss with a bounded gradient cannot have on all of R^d. So Theorem 3 is
+used for projected iterates, with m the one-point constant over the ball, and Theorem 4 for a quadratic.
+Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
 
-Momentum with tree noise: Tran and Cutkosky (2022), Lemmas 5, 7, 11 and 12. The gradient's norm at the random
-output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + noise), with the bias 2 G sqrt(alpha)
-+ 2 eta M L + eta L/alpha + (1 - alpha)^t G. The paper prints 1.5 times the whole, without the last term. G
-and L are those of the full loss; gap is the paper's R, cross its gamma. The bias is bounded for fresh orders
-only. At every practical N these bounds exceed G: they say how errors scale, not how large they are.
+**Momentum with tree noise.** Tran and Cutkosky (2022), Lemmas 5, 7, 11 and 12. The norm of the gradient at
+the random output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + norm of the noise). In fresh
+orders the bias is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. G and L are the bounds
+of the full loss, M is the number of batches, and gap is the paper's R. (The paper prints 1.5 times the whole,
+without the last term.) In practice these bounds exceed G, which bounds every gradient: they only show how
+errors scale.
 
-One-pass private least squares: Varshney, Thakurta and Jain (2022). Risks are excess risks
-||w - w*||_H^2/2. The exact moments are ours: x has independent coordinates of mean 0, variance lambda_i and
-fourth moment k lambda_i^2 (k = 3 for the normal law), z is independent of x, nothing is clipped, and the
-averaged gradient of b records gets noise of variance tau^2 per coordinate. They hold at every finite T.
+**One-pass private least squares.** Varshney, Thakurta and Jain (2022). Risks are excess risks
+||w - w*||_H^2/2. Their exact formulas are ours. They assume that x has independent coordinates of mean 0,
+variance lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that z is independent of x, that
+no gradient is clipped, and that the averaged gradient of b records gets noise of variance tau^2 per
+coordinate. They hold at every finite T.
 """
 
 from __future__ import annotations
@@ -53,11 +56,11 @@ Curves = dict[str, Array]
 
 @dataclass(frozen=True)
 class BoundConstants:
-    """Constants of the bounds under Gaussian LDP: eta, alpha, C0 (``bound``), d, mu, Delta_0, m and M.
+    """Constants of the bounds under Gaussian LDP.
 
-    C0 is half the L2 sensitivity of the gradient, mu the smallest budget of any user, Delta_0 =
-    ||theta_0 - theta*||^2 (``start``), M the Lipschitz constant of the gradient, and m such that
-    <grad F(theta), theta - theta*> >= m ||theta - theta*||^2, 0 if F is only convex.
+    ``bound`` is C0, half the L2 sensitivity of the gradient, ``mu`` the smallest budget of a user, ``start``
+    Delta_0 = ||theta_0 - theta*||^2, and ``smoothness`` M, the Lipschitz constant of the gradient.
+    ``convexity`` is m >= 0 with <grad F(theta), theta - theta*> >= m ||theta - theta*||^2.
     """
 
     eta: float
@@ -70,7 +73,6 @@ class BoundConstants:
     smoothness: float = 1.0
 
     def steps(self, n: int) -> Array:
-        """eta_1, ..., eta_n."""
         return self.eta * np.arange(1, n + 1, dtype=float) ** -self.alpha
 
     def second_moment(self) -> float:
@@ -84,9 +86,9 @@ class BoundConstants:
 
 
 def distance_bound(s: BoundConstants, n: Steps) -> Array:
-    """Theorem 3 as its recursion, the sharpest form: R_n >= E||theta_n - theta*||^2, n >= 0.
+    """Theorem 3 in its sharpest form, a recursion: R_n >= E||theta_n - theta*||^2 for n >= 0.
 
-    R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 sigma^2, for m > 0.
+    R_0 = Delta_0 and R_k = max(0, 1 - 2 m eta_k) R_{k-1} + eta_k^2 sigma^2, for m > 0.
     """
     eta = s.steps(int(n.max()))
     kept, added = np.maximum(0.0, 1 - 2 * s.convexity * eta), eta**2 * s.second_moment()
@@ -100,16 +102,17 @@ def affine_recursion(start: float, kept: Array, added: Array) -> Array:
 
 
 def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
-    """tr(H^-1 S H^-1): the limit of n E||average - theta*||^2 for steps of covariance S."""
+    """tr(H^-1 S H^-1), the limit of n E||average - theta*||^2, for curvature H and covariance S of a step."""
     inverse = np.linalg.inv(np.asarray(curvature, dtype=float))
     return float(np.trace(inverse @ np.asarray(covariance, dtype=float) @ inverse.T))
 
 
 def average_bound(s: BoundConstants, n: Steps, leading: float, distances: Array, post: bool) -> Array:
-    """Theorem 4 for a quadratic, by Minkowski's inequality: E||average - theta*||^2, unprojected iterates.
+    """Theorem 4 for a quadratic and unprojected iterates: a bound of E||average - theta*||^2.
 
-    m bounds the smallest eigenvalue of H from below. ``distances`` are E||theta_k - theta*||^2, k >= 0.
-    The average is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
+    It follows from Minkowski's inequality. ``s.convexity`` is at most the smallest eigenvalue of H.
+    ``leading`` is the :func:`leading_term`. ``distances`` are E||theta_k - theta*||^2 for k >= 0. The average
+    is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
     """
     last = int(n.max())
     root = np.sqrt(distances[: last + 1])
@@ -123,12 +126,12 @@ def average_bound(s: BoundConstants, n: Steps, leading: float, distances: Array,
 
 
 def excess_bound(s: BoundConstants, n: Steps) -> Array:
-    """Theorem 5 in closed form, any step size: D_n >= E F(theta_n) - F*, unprojected iterates.
+    """Theorem 5 in closed form, for unprojected iterates: D_n >= E F(theta_n) - F*.
 
     With F0 = M Delta_0/2, r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... +
-    eta_j, D_n is at most the largest of [1/F0 + E_n/(2 K_n)]^-1 and [1/r_j + (E_n - E_j)/(2 K_n)]^-1 over
-    j <= n. Proof: either a step contracts, 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n), or D_k <= r_k. Chain the
-    contractions after the last step of the second kind.
+    eta_j, the bound D_n is the largest of [1/F0 + E_n/(2 K_n)]^-1 and, over j <= n,
+    [1/r_j + (E_n - E_j)/(2 K_n)]^-1. Proof: at each step k either 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n) (a
+    contraction) or D_k <= r_k. Chain the contractions after the last step j of the second kind.
     """
     last = int(n.max())
     eta, energy = s.steps(last), s.energy(last)
@@ -146,9 +149,9 @@ def excess_bound(s: BoundConstants, n: Steps) -> Array:
 
 
 def average_excess_bound(s: BoundConstants, n: Steps) -> Array:
-    """Theorem 6: bound of E F(average of theta_1, ..., theta_n) - F*, projection allowed.
+    """Theorem 6, also for projected iterates: a bound of E F(average of theta_1, ..., theta_n) - F*.
 
-    (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k].
+    It is (1/(2 n)) [K_{n+1}/eta_{n+1} + sigma^2 sum_{k=2}^{n+1} eta_k].
     """
     last = int(n.max()) + 1
     eta, energy = s.steps(last), s.energy(last)
@@ -159,13 +162,13 @@ def average_excess_bound(s: BoundConstants, n: Steps) -> Array:
 def momentum_bias_bound(
     lipschitz: float, smooth: float, alpha: float, eta: float, batches: int, t: int
 ) -> float:
-    """Lemma 11 with its start: E||m_t - grad F(w_t)|| for fresh orders."""
+    """Lemma 11 with the term of the start: a bound of E||m_t - grad F(w_t)|| in fresh orders."""
     start = power(1.0 - alpha, t) * lipschitz
     return 2.0 * lipschitz * math.sqrt(alpha) + 2.0 * eta * batches * smooth + eta * smooth / alpha + start
 
 
 def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> float:
-    """Variance per coordinate of mhat_t - m_t, exact, or of the reconstruction if that is biased."""
+    """Exact variance, per coordinate, of the noise in the private momentum of step t."""
     settings = algorithm.kernel_settings(plan)
     if isinstance(algorithm, DpNsgdReduced):
         early, late, small = (settings[name] ** 2 for name in ("early", "late", "small"))
@@ -181,9 +184,9 @@ def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> floa
 
 
 def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
-    """The theorem's rate without constants, logarithms and the term 1/sqrt(N).
+    """Rate of the theorem, without constants, logarithms and the term 1/sqrt(N). None for other algorithms.
 
-    d^(1/4)/sqrt(eps N) for Algorithm 1, d^(1/3)/(eps N)^(2/3) for Algorithm 2.
+    It is d^(1/4)/sqrt(eps N) for Algorithm 1 and d^(1/3)/(eps N)^(2/3) for Algorithm 2.
     """
     signal = algorithm.epsilon * n
     if isinstance(algorithm, DpNsgdReduced):
@@ -194,7 +197,7 @@ def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: in
 
 
 def over_steps(values: Array) -> Array:
-    """At the last checkpoint the mean over those before it, NaN at the others."""
+    """Array with the mean of all values but the last in its last place, and NaN before."""
     result = np.full(len(values), np.nan)
     if len(values) > 1:
         result[-1] = values[:-1].mean()
@@ -205,11 +208,10 @@ def momentum_curves(simulator: FiniteSum, checkpoints: Steps) -> tuple[Curves, C
     problem, algorithm, plan = simulator.problem, simulator.algorithm, simulator.plan
     steps = checkpoints.tolist()
     mean = chi_mean(problem.dimension)
-    # Exact in a fixed order, and wherever the momentum is not reconstructed.
     expected = np.array([mean * math.sqrt(noise_variance(algorithm, plan, t)) for t in steps])
     reshuffled = getattr(algorithm, "order", "fixed") == "reshuffle"
     biased = isinstance(algorithm, DpNsgdReduced) and reshuffled
-    # E||noise|| <= sqrt(E||noise||^2), whatever the law.
+    # E||noise|| <= sqrt(E||noise||^2)
     noise = expected * (math.sqrt(problem.dimension) / mean)
     if biased:
         # Bound (ours) of the RMS distance of Algorithm 2 without noise to the momentum in fresh orders.
@@ -240,10 +242,11 @@ def second_moments(
     steps: int,
     kurtosis: float = 3.0,
 ) -> Array:
-    """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps; shape (steps + 1, d).
+    """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps. The shape is (steps + 1, d).
 
+    With eigenvalues l_i, kurtosis k, sigma^2 = ``variance`` and tau^2 = ``noise``,
     c_i(t+1) = c_i (1 - 2 eta l_i + eta^2 ((b + k - 2)/b) l_i^2) + (eta^2/b) l_i sum_j l_j c_j
-    + eta^2 (sigma^2 l_i/b + tau^2), k the kurtosis; sigma^2 = ``variance``, tau^2 = ``noise``.
+    + eta^2 (sigma^2 l_i/b + tau^2), where c_i is c_i(t).
     """
     lam = np.asarray(lambdas, dtype=float)
     own = 1.0 - 2.0 * eta * lam + eta**2 * (b + kurtosis - 2.0) / b * lam**2
@@ -256,14 +259,15 @@ def second_moments(
         powers = values**times
         sums = np.where(values == 1.0, times, (powers - 1.0) / (values - 1.0))
         c = (powers * (np.asarray(start) @ vectors) + sums * (added @ vectors)) @ vectors.T
-    return np.asarray(np.nan_to_num(c, nan=np.inf, posinf=np.inf, neginf=np.inf))  # beyond all numbers
+    return np.asarray(np.nan_to_num(c, nan=np.inf, posinf=np.inf, neginf=np.inf))
 
 
 def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[float, float]:
-    """Mean risk of w_T and of the average of w_t over T/2 < t <= T, for T = steps <= len(c) - 1.
+    """Mean risk of w_T, and of the average of w_t over T/2 < t <= T, for T = ``steps``.
 
-    Sum over i of l_i c_i(T)/2, and of l_i/(2 n^2) sum_t c_i(t) (1 + 2 m_i (1 - m_i^(T-t))/(1 - m_i)), m_i =
-    1 - eta l_i, because E omega_t omega_s = m^(s-t) c(t) for s > t.
+    ``c`` is the result of :func:`second_moments` for at least T steps. The first risk is sum_i l_i c_i(T)/2.
+    With m_i = 1 - eta l_i and an average of n iterates, the second is sum_i l_i/(2 n^2) sum_t c_i(t)
+    (1 + 2 m_i (1 - m_i^(T-t))/(1 - m_i)), because E (w_t - w*)_i (w_s - w*)_i = m_i^(s-t) c_i(t) for s > t.
     """
     lam = np.asarray(lambdas, dtype=float)
     half = steps // 2
@@ -276,7 +280,7 @@ def mean_risks(c: Array, lambdas: ArrayLike, eta: float, steps: int) -> tuple[fl
 
 
 def squared_noise(path: OnePass) -> float:
-    """tau^2 of an algorithm with a fixed clipping norm (0 without noise)."""
+    """Variance tau^2 per coordinate of the noise in a gradient, for a fixed clipping norm."""
     algorithm = path.algorithm
     if isinstance(algorithm, DpMbssgd):
         clip = algorithm.clip or 0.0
@@ -285,10 +289,10 @@ def squared_noise(path: OnePass) -> float:
 
 
 def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: int) -> tuple[Array, Array]:
-    """E zeta_t^2 for t = 1, ..., T, and the second moments of the iterates with these thresholds.
+    """Predict E zeta_t^2 for t = 1, ..., T, and the second moments of the iterates with these thresholds.
 
-    Step by step: residuals are taken as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and successive
-    queries as independent. A prediction, not a theorem.
+    The prediction is no theorem. It takes residuals as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and
+    successive queries as independent.
     """
     from scipy import special
 
@@ -315,12 +319,12 @@ def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: in
 
 
 def ols_risk(sigma: float, d: int, n: int) -> float:
-    """sigma^2 d/(2 (N - d - 1)): ordinary least squares with normal x."""
+    """Mean risk of ordinary least squares with normal x: sigma^2 d/(2 (N - d - 1))."""
     return 0.5 * sigma**2 * d / (n - d - 1)
 
 
 def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: int) -> float:
-    """Least squares' risk plus, to first order, that of the noise in its moments."""
+    """Mean risk of ordinary least squares plus, to first order, the effect of the noise in the moments."""
     settings = algorithm.kernel_parameters(n)
     spread, other = settings["moment_noise"], settings["cross_noise"]
     w = np.array(problem.truth())
@@ -329,25 +333,11 @@ def statistics_risk(algorithm: SufficientStatistics, problem: LeastSquares, n: i
     return ols_risk(math.sqrt(problem.error_variance()), problem.dimension, n) + private
 
 
-def lemma_35(
-    lambdas: ArrayLike, radius_square: float, eta: float, n: int, start: float, variance: float, noise: float
-) -> float:
-    """Lemma 3.5: DP-SSGD after n records without clipping, eta <= 1/(2 R_x^2); an expectation.
-
-    (R^2/2) e^(-eta mu (n/2 + 1)) ||w*||^2 + (1/n) (eta R^2/(1 - eta R^2)) d ||S||_H + (1/n) Tr(H^-1 S), S =
-    sigma^2 H + tau^2 I. For z independent of x, as here, the printed constants hold.
-    """
-    lam = np.asarray(lambdas, dtype=float)
-    if eta * radius_square > 0.5 * (1.0 + 1e-12):
-        return math.inf
-    relative = variance + noise / lam  # of H^-1/2 S H^-1/2
-    share = eta * radius_square / (1.0 - eta * radius_square)
-    bias = 0.5 * radius_square * math.exp(-eta * float(lam.min()) * (n / 2 + 1)) * start
-    return bias + (share * len(lam) * float(relative.max()) + float(relative.sum())) / n
-
-
 def regression_limits(path: OnePass, steps: Steps) -> Curves:
-    """Mean risks after some steps without clipping; of dp_ambssgd and sufficient_statistics predictions."""
+    """Mean risks at some steps if no gradient is clipped.
+
+    For dp_ambssgd and sufficient_statistics they are predictions.
+    """
     problem, algorithm, n = path.problem, path.algorithm, path.horizon or 0
     if not isinstance(problem, LeastSquares) or problem.stored_records():
         return {}
@@ -373,38 +363,24 @@ def regression_limits(path: OnePass, steps: Steps) -> Curves:
     return {"last_exc": pairs[:, 0], "tail_exc": pairs[:, 1]}
 
 
-def regression_bounds(path: OnePass, steps: Steps) -> Curves:
-    """Lemma 3.5 for single-record steps without privacy: its proof has no clipping."""
-    problem, algorithm = path.problem, path.algorithm
-    if not (isinstance(problem, LeastSquares) and isinstance(algorithm, TailSgd)):
-        return {}
-    if path.randomiser.kind != "none" or problem.stored_records() or algorithm.theta0 != 0.0:
-        return {}
-    start = math.fsum(w * w for w in problem.truth())
-    settings = problem.lambdas, problem.radius_square(), algorithm.step_constant()
-    noises = problem.error_variance(), squared_noise(path)
-    values = [lemma_35(*settings, t, start, *noises) for t in steps.tolist()]
-    return {"tail_exc": np.array(values)} if np.isfinite(values).all() else {}
-
-
 def theory_curves(simulator: Simulator[Any, Any], checkpoints: ArrayLike) -> dict[str, Curves]:
-    """``bound``: proved bounds of a trajectory's means at some steps; ``limit``: their leading terms."""
+    """Proved bounds (``bound``) and leading terms (``limit``) of the means of a trajectory at some steps."""
     n = np.asarray(checkpoints, dtype=np.int64)
     bounds: Curves = {}
     limits: Curves = {}
     if isinstance(simulator, FiniteSum):
         bounds, limits = momentum_curves(simulator, n)
     elif isinstance(simulator, OnePass) and isinstance(simulator.problem, LeastSquares):
-        bounds, limits = regression_bounds(simulator, n), regression_limits(simulator, n)
+        limits = regression_limits(simulator, n)
     elif isinstance(simulator, OnePass):
         bounds, limits = one_pass_bounds(simulator, n), one_pass_limits(simulator, n)
     return {"bound": bounds, "limit": limits}
 
 
 def constants_of(path: OnePass) -> BoundConstants | None:
-    """The bounds' constants for LDP-SGD under Gaussian noise; None for any other path.
+    """Constants of the bounds for LDP-SGD under Gaussian noise. None if there is no bound for the path.
 
-    The smallest budget counts. m is 0: bounded gradients and strong convexity exclude each other.
+    m is 0, because a loss with bounded gradients is not strongly convex on all of R^d.
     """
     problem, algorithm = path.problem, path.algorithm
     bound, smooth = problem.gradient_bound(), problem.smoothness()
@@ -418,16 +394,16 @@ def constants_of(path: OnePass) -> BoundConstants | None:
 
 
 def one_pass_bounds(path: OnePass, n: Steps) -> Curves:
-    """Theorem 6 for every path but the quadratic's, and one other theorem.
+    """Bounds by Theorems 3 to 6.
 
-    It is Theorem 5 for unprojected iterates, and Theorem 3 for iterates that are projected onto a ball around
-    the start that holds theta*, with the curvature of the problem within it. For the quadratic it is
-    Theorem 4 with exact distances. For other problems Theorem 4 needs distances for which there is no bound.
+    A quadratic has the bound of Theorem 4 with exact distances. Other problems have that of Theorem 6 for the
+    average. For the last iterate they have that of Theorem 5, or that of Theorem 3 if the iterates are
+    projected onto a ball around the start that contains theta*.
     """
     s = constants_of(path)
     if s is None:
         return {}
-    if isinstance(path.problem, Quadratic):  # its gradient is unbounded
+    if isinstance(path.problem, Quadratic):
         return quadratic_bound(path, path.problem, s, n)
     found = {"avg_exc": average_excess_bound(s, n)}
     radius = getattr(path.algorithm, "radius", None)
@@ -442,9 +418,10 @@ def one_pass_bounds(path: OnePass, n: Steps) -> Curves:
 
 
 def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Steps) -> Curves:
-    """Theorem 4 with the exact E||theta_k - theta*||^2: p' = (1 - eta_k h)^2 p + eta_k^2 (S + s^2), summed.
+    """Theorem 4 with the exact E||theta_k - theta*||^2, for at most a million steps.
 
-    For budgets that have one law for all users, unprojected iterates, and at most a million steps.
+    In each coordinate the exact squared distance p becomes (1 - eta_k h)^2 p + eta_k^2 (S + s^2) at step k.
+    There is no bound for projected iterates or for budgets that are listed by user.
     """
     last = int(n.max())
     if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
@@ -463,9 +440,10 @@ def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Ste
 
 
 def one_pass_limits(path: OnePass, n: Steps) -> Curves:
-    """Leading terms: (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n.
+    """Leading terms of the squared distance of the last iterate and of the average from theta*.
 
-    For the squared distance of the last iterate and of the average; s^2 from the mean of mu_k^-2.
+    They are (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n, with s^2 from the mean of
+    mu_k^-2.
     """
     h = np.array(path.problem.curvature())
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))

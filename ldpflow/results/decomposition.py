@@ -1,8 +1,8 @@
 """Coverage as a sum: the level, the effect of each property of a method alone, and their joint effect.
 
-For a cell with bias b, empirical standard error S, lengths L_r and level p, z = z_{(1+p)/2}, an interval
-centred on a normal estimate covers with probability C(h, b) = Phi((h - b)/S) - Phi((-h - b)/S) if its half
-length is h. Then
+A cell has the bias b, the empirical standard error S, lengths L_r and the level p. Let z = z_{(1+p)/2}. An
+interval of half length h around a normal estimate with this bias covers with probability
+C(h, b) = Phi((h - b)/S) - Phi((-h - b)/S). Then
 
     bias alone          C(z S, b) - p
     mean length alone   C(mean L/2, 0) - p
@@ -13,12 +13,12 @@ length is h. Then
                                                              asymmetric limits, noise
 
 The lengths of self-normalised intervals vary by design: their critical value is made for the mixed normal
-law, with mean_r C(L_r/2, 0) = p in the limit. For a method without a standard error of its own, mean length
-and variability are therefore one effect, mean_r C(L_r/2, 0) - p, called length.
+law, so that mean_r C(L_r/2, 0) = p in the limit. So a method without a standard error of its own has a single
+effect of mean length and variability, mean_r C(L_r/2, 0) - p, called length.
 
-With e_r the errors of the estimates, A = #(|e_r| <= L_s / 2) / R^2 over all pairs of replicates r and s, and
-H = #(|e_r| <= L_r / 2) / R: A reflects bias, shape and spread of the estimates and size and variability of
-the lengths, but no dependence of errors and lengths. So
+Let e_r be the errors of the estimates, A = #(|e_r| <= L_s / 2) / R^2 over all pairs of replicates r and s,
+and H = #(|e_r| <= L_r / 2) / R. A depends on bias, shape and spread of the estimates and on size and
+variability of the lengths. It does not depend on which error meets which length. Then
 
     coverage = p + bias + mean length + variability + shape
                  + (A - p - their sum)        several at once: effects on a share do not add
@@ -26,8 +26,8 @@ the lengths, but no dependence of errors and lengths. So
                  + (coverage - H)             limits that are not symmetric about the estimate
 
 is an identity. A term is named if it is beyond two of its Monte Carlo standard errors and beyond SMALL, or if
-it is that of a bias beyond two of its own. The others are shown as one: the terms shown add up to the
-coverage shown.
+it is the term of a bias that is beyond two of its own. All other terms are shown as one, so that the terms
+shown add up to the coverage shown.
 """
 
 from __future__ import annotations
@@ -45,12 +45,11 @@ from scipy.special import ndtr
 from ldpflow.columns import round_text
 from ldpflow.results.columns import CellRows, Floats
 
-# Groups of the jackknife. They are few and large because shape_effect is a count: leaving out single
-# replicates would overstate its error. With twenty groups a standard error has a relative error
-# of a sixth.
+# Groups of the jackknife. They are few and large because shape_effect is a count, whose error would be
+# overstated by leaving out single replicates. The relative error of an MCSE from twenty groups is a sixth.
 GROUPS = 20
-CHUNK = 2**17  # values at a time
-SMALL = 0.0025  # effects up to a quarter of a percentage point are not worth a term of their own
+CHUNK = 2**17  # values that are computed at a time
+SMALL = 0.0025  # largest effect that is not named
 TINY = 1e-12  # largest rounding error of terms that are 0
 BY_CHANCE = 0.06  # share of zero effects beyond two MCSE: Student's t with 19 degrees of freedom
 
@@ -58,21 +57,19 @@ CAUSES = ("bias", "length", "variability", "shape")
 JOINT, DEPENDENCE, LIMITS = "joint", "dependence", "limits"
 SINGLE = ("length", "variability", "bias", "shape", DEPENDENCE)
 EFFECTS = (*SINGLE, JOINT, LIMITS, "rest")
-"""Effects of an explanation: coverage = level + the sum of all but the last."""
+"""Effects of an explanation. All but the last add up to coverage - level."""
 
 DIAGNOSIS = (
     *("standardised_bias", "length_ratio"),
     *("bias_effect", "length_effect", "variability_effect", "shape_effect"),
     *("coverage_together", "coverage_left"),
 )
-"""Numbers of a diagnosis, each with an MCSE by the delete-a-group jackknife. Their formulas are in
-docs/reading-results.md."""
+"""Numbers of a diagnosis (docs/reading-results.md). Their MCSE is by the delete-a-group jackknife."""
 
 DIAGNOSIS_COLUMNS: tuple[str, ...] = (
     *(n for name in DIAGNOSIS for n in (name, f"{name}_mcse")),
     "main_cause",
 )
-"""The columns that a diagnosis adds to the summary."""
 
 
 MAIN = {
@@ -81,7 +78,6 @@ MAIN = {
     JOINT: "several at once",
     "rest": "unclear effects",
 }
-"""Main causes that are no single effect, in words."""
 
 CLASSES = MAIN | {
     "bias": "biased",
@@ -90,13 +86,11 @@ CLASSES = MAIN | {
     DEPENDENCE: "dependence",
     LIMITS: "asymmetric limits",
 }
-"""Classes of main causes in words; those of length are ``too short`` and ``too long``."""
+"""Words for the classes of main causes. A length is ``too short`` or ``too long``."""
 
 
 @dataclass(frozen=True)
 class Term:
-    """One term of the sum: its effect on coverage, with one MCSE by the delete-a-group jackknife."""
-
     name: str
     effect: float
     mcse: float
@@ -106,8 +100,8 @@ class Term:
 class Decomposition:
     """The coverage of a cell's finished rows as a sum.
 
-    ``found`` has each value of :func:`effects`, for all replicates and without each group of
-    :func:`left_out_groups`; NaN if undefined.
+    ``found`` has the values of :func:`effects`: first for all replicates, then without each group of
+    :func:`left_out_groups`. Undefined values are NaN.
     """
 
     level: float
@@ -128,10 +122,10 @@ class Decomposition:
         return {name: term_of(name, values) for name, values in self.found.items()}
 
     def main_cause(self) -> str | None:
-        """The cause with the largest effect towards the gap between coverage and level.
+        """The cause with the largest effect towards the gap coverage - level: with the sign of the gap.
 
-        ``none`` if both the gap and that effect are within two MCSE of coverage, ``left`` if that effect
-        is within two of its own MCSE, None if no effect is defined.
+        ``none`` if both the gap and this effect are within two MCSE of coverage, ``left`` if the effect is
+        within two of its own MCSE, None if no effect is defined.
         """
         gap = self.coverage - self.level
         towards = {c: math.copysign(1.0, gap) * self.diagnosis[f"{c}_effect"].effect for c in CAUSES}
@@ -145,14 +139,13 @@ class Decomposition:
         return cause if towards[cause] > 2 * self.diagnosis[f"{cause}_effect"].mcse else "left"
 
     def columns(self) -> dict[str, float | str | None]:
-        """Columns of the summary (:data:`DIAGNOSIS_COLUMNS`), null if undefined."""
         terms = (self.diagnosis[name] for name in DIAGNOSIS)
         values = [v if math.isfinite(v) else None for term in terms for v in (term.effect, term.mcse)]
         return dict(zip(DIAGNOSIS_COLUMNS, (*values, self.main_cause()), strict=True))
 
     @cached_property
     def parts(self) -> dict[str, Floats]:
-        """Terms that add up to coverage - level, each also without each group. Empty if undefined."""
+        """Terms that add up to coverage - level, in the form of ``found``. Empty if undefined."""
         if self.main_cause() is None:
             return {}
         rows, kept = self.rows, left_out_groups(len(self.rows.ok))
@@ -167,9 +160,10 @@ class Decomposition:
 
     @cached_property
     def terms(self) -> tuple[Term, ...]:
-        """The terms beyond two of their MCSE and :data:`SMALL`: causes first.
+        """Named terms: those beyond two of their MCSE and :data:`SMALL`, causes first.
 
-        A bias beyond two of its MCSE is one of them: it shows with fewer replicates than its effect does.
+        The term of a bias beyond two of its MCSE is named too: a bias is found with fewer replicates than its
+        effect.
         """
         bias = self.diagnosis["standardised_bias"]
         biased = {"bias"} if abs(bias.effect) > 2 * bias.mcse else set()
@@ -180,7 +174,7 @@ class Decomposition:
 
     @cached_property
     def rest(self) -> Term | None:
-        """The sum of the terms that are not named, if there are any."""
+        """The sum of the terms that are not named. None if it is 0 or nothing is defined."""
         if not self.parts:
             return None
         named = {term.name for term in self.terms}
@@ -191,8 +185,8 @@ class Decomposition:
     def sentence(self, source: str | None = None, failed: int = 0, lost: str = "") -> str:
         """The sum in a sentence.
 
-        ``source`` says where a bias comes from: ``start`` or ``steps``, None if unknown. ``failed`` counts
-        replicates without an interval, and ``lost`` is their share in words if they are the main cause.
+        ``source`` of a bias is ``start`` or ``steps``, or None if unknown. ``failed`` is the number of
+        replicates without an interval. ``lost`` is their share in words if they are the main cause.
         """
         digits = max(3, len(f"{self.level:g}".partition(".")[2]))
         head = (
@@ -215,10 +209,11 @@ class Decomposition:
         return f"{head}, {main}: {self.level:.{digits}f} (level) {added} = {self.coverage:.{digits}f}."
 
     def leading(self) -> tuple[str, Term | None]:
-        """Main cause of the gap, and the largest single effect towards it.
+        """Main cause of the gap between coverage and level, and the largest single effect towards the gap.
 
-        The cause is ``none`` if the gap is within two MCSE, ``left`` if no named effect is towards it,
-        ``joint`` or ``rest`` if that term exceeds every single effect, else the name of the largest one.
+        The cause is ``none`` if the gap is within two MCSE, ``left`` if no named effect is towards the gap,
+        ``joint`` or ``rest`` if this term exceeds every single effect, or else the name of the largest
+        effect.
         """
         gap = self.coverage - self.level
         if abs(gap) <= 2 * self.coverage_mcse:
@@ -233,7 +228,7 @@ class Decomposition:
         return (*larger, towards.name)[0], towards
 
     def main_words(self, source: str | None = None) -> str:
-        """The main cause in a few words, with its size: ``19% too short``."""
+        """The main cause with its size in words, such as ``19% too short``."""
         kind, term = self.leading()
         if term is None or kind == JOINT:
             return MAIN[kind]
@@ -242,14 +237,13 @@ class Decomposition:
         return self.words(term) + (f" from the {source}" if source and kind == "bias" else "")
 
     def cause_class(self) -> str:
-        """The main cause without its size, to count cells by."""
         kind, term = self.leading()
         if term is not None and kind == "length":
             return length_words(term)
         return CLASSES[kind]
 
     def effect_columns(self) -> dict[str, float]:
-        """:data:`EFFECTS` with their MCSE; the rest is coverage - level less the named ones of SINGLE."""
+        """:data:`EFFECTS` with their MCSE. The rest is coverage - level less the named effects of SINGLE."""
         clear = {term.name for term in self.terms} & {*SINGLE}
         others = [values for name, values in self.parts.items() if name not in clear]
         parts = self.parts | ({"rest": np.sum(others, axis=0)} if others else {})
@@ -261,7 +255,7 @@ class Decomposition:
         v = {name: found.effect for name, found in self.diagnosis.items()}
         if term.name == "length":
             wrong = v["length_ratio"] - 1.0
-            # Lengths that vary by design need not equal those of normal intervals.
+            # Lengths that vary by design may differ from those of normal intervals.
             known = math.isfinite(v["variability_effect"]) and (wrong > 0) == (term.effect > 0)
             return (f"{abs(wrong):.0%} " if known else "") + length_words(term)
         return {
@@ -276,7 +270,7 @@ class Decomposition:
 
 
 def error_text(error: float, digits: int) -> str:
-    """Text of an MCSE, which is 0 only if the MCSE is."""
+    """Text of an MCSE. A positive MCSE is not shown as 0."""
     text = f"{error:.{digits}f}"
     return text if float(text) or not error else round_text(error, 1)
 
@@ -286,7 +280,6 @@ def length_words(term: Term) -> str:
 
 
 def decompose(rows: CellRows, level: float) -> Decomposition:
-    """The coverage of a cell as a sum, whose terms are computed on demand."""
     rows = rows.finished()
     count = len(rows.ok)
     if not (count > 2 and np.ptp(rows.estimate) > 0 and rows.length.max() > 0):
@@ -302,7 +295,7 @@ def decompose(rows: CellRows, level: float) -> Decomposition:
 
 
 def left_out_groups(count: int) -> NDArray[np.bool_]:
-    """Mask of kept replicates: row 0 has all, row g leaves out those at g - 1 modulo the group count."""
+    """Mask of kept replicates, shape (1 + groups, R). Row 0 keeps all, and row g leaves out group g - 1."""
     groups = min(GROUPS, count)
     return np.asarray(np.arange(count)[None, :] % groups != np.arange(-1, groups)[:, None])
 
@@ -310,7 +303,7 @@ def left_out_groups(count: int) -> NDArray[np.bool_]:
 def effects(
     level: float, kept: NDArray[np.bool_], error: Floats, length: Floats, covered: Floats, has_se: bool
 ) -> dict[str, Floats]:
-    """Values of a diagnosis, shape (G,): over the finished rows in each row of the mask ``kept``, (G, R)."""
+    """Values of a diagnosis, shape (G,): one for each row of the mask ``kept``, shape (G, R)."""
     weights = kept.astype(float)
     weights /= weights.sum(axis=1, keepdims=True)
     size = kept.sum(axis=1)
@@ -328,11 +321,9 @@ def effects(
     shift = bias / s
 
     def centred(half: Floats) -> Floats:
-        """C(half S, 0), with one call of the normal distribution function, which takes most of the time."""
         return np.asarray(1.0 - 2.0 * ndtr(-half))
 
     def covers(half: Floats | float, shift: Floats) -> Floats:
-        """C(half S, shift S)."""
         return np.asarray(ndtr(half - shift) - ndtr(-half - shift))
 
     if has_se:
@@ -364,7 +355,7 @@ def shares(hits: Floats | NDArray[np.bool_], kept: NDArray[np.bool_]) -> Floats:
 
 
 def all_pairs(error: Floats, half: Floats) -> float:
-    """Share of all pairs of an error and a half length in which the error is not the larger one."""
+    """Share of the pairs of an error and a half length in which the error is at most the half length."""
     below = np.searchsorted(np.sort(half), error, side="left")
     return float(np.mean(1.0 - below / len(half)))
 
@@ -375,9 +366,9 @@ def term_of(name: str, values: Floats) -> Term:
 
 
 def round_terms(effects: Sequence[float], coverage: float, level: float, digits: int) -> list[float]:
-    """Effects rounded so that with the rounded level they add up to the rounded coverage.
+    """Effects rounded so that they and the rounded level add up to the rounded coverage.
 
-    Each is rounded down, and those that lose most are rounded up instead, until the sum is right.
+    All effects are rounded down. Then those that lost most are rounded up until the sum is right.
     """
     unit = 10**digits
     coverage, level = (float(f"{value:.{digits}f}") for value in (coverage, level))  # as they are printed

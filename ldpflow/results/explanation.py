@@ -1,6 +1,6 @@
-"""Explanations of coverage, cell by cell, in numbers and in sentences.
+"""Explanations of the coverage of each cell, in numbers and in sentences.
 
-For paths that do not arrive they compare predicted and measured bias of the average.
+For a path that does not arrive, an explanation compares the predicted with the measured bias of the average.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ import pyarrow as pa
 from ldpflow.columns import Column, round_text, with_error
 from ldpflow.columns import cautions as declared_cautions
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.components.problems.transform import inverse, slope
-from ldpflow.results.arrival import Arrival, feasible_n, predict_simulators
+from ldpflow.components.problems.transform import slope
+from ldpflow.results.arrival import Arrival, predict_simulators
 from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, TINY, Decomposition, decompose
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.summary import stored_cells, stored_paths
-from ldpflow.simulators.approach import approach, limit_law
+from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import declared_columns
 
-FACTOR = 2.0  # predicted and measured bias agree if one is at most this times the other
-BIAS, TIMES = 0.1, 25.0  # as in feasible_n: largest bias (SE), fewest relaxation times of a run that arrives
-SMALL = 0.5  # up to this bias (SE) `steps_too_large` means a too large spread
-MOST_USERS = 100.0  # largest factor of n in an advice
-CENTRE = "another centre, such as TR if it holds its level here"
+FACTOR = 2.0  # largest ratio of predicted and measured bias that agree
+SMALL = 0.5  # largest bias (SE) at which the verdict `steps_too_large` is about the spread
+AGAINST_STEPS = (
+    "another centre, such as TR if it holds its level here, or smaller steps if ldpflow plan predicts that "
+    "the path still arrives"
+)
 
 
 def explain(
@@ -41,12 +42,11 @@ def explain(
     damaged: Damaged = "refuse",
     pieces: Iterable[tuple[pa.Table, list[CellRows]]] | None = None,
 ) -> pa.Table:
-    """Settings of every row of a summary, its coverage as a sum of effects, and the sum in sentences.
+    """Explain the coverage of every row of a summary as a sum of effects, in numbers and in sentences.
 
-    Coverage is the level plus all effects but ``rest_effect``, which sums ``joint``, ``limits`` and the
-    unnamed single effects. The metadata ``note`` counts main causes, clear effects, and those that chance
-    would name.
-    ``pieces``: the stored cells, if the caller reads them itself.
+    Coverage is the level plus all effects but ``rest_effect``. The rest is the sum of ``joint``, ``limits``
+    and the single effects that are not clear. The metadata ``note`` counts main causes and clear effects, and
+    says how many effects chance would name. ``pieces`` are the stored cells, by default read from ``store``.
     """
     rows = summary.to_pylist()
     columns = declared_columns(summary.schema).values()
@@ -91,7 +91,7 @@ def explain(
 def with_note(table: pa.Table) -> pa.Table:
     """Add the ``note`` of :func:`explain`, counted over the rows of this table."""
     rows = table.to_pylist()
-    # Variability is negative wherever lengths vary, so it is no test of 0.
+    # Variability has a negative effect wherever lengths vary, so it is no test of 0.
     tested = {*EFFECTS[:-1]} - {"variability"}
     named = sum(len(tested.intersection((row["clear_effects"] or "").split(", "))) for row in rows)
     looked = sum((row[f"{name}_effect_mcse"] or 0.0) > TINY for row in rows for name in tested)
@@ -106,7 +106,7 @@ def with_note(table: pa.Table) -> pa.Table:
 
 
 def count_causes(rows: Iterable[Mapping[str, Any]]) -> str:
-    """Cells of each method by the class of their main cause, the most frequent class first."""
+    """Count the cells of each method by the class of their main cause, the most frequent class first."""
     counts: dict[str, Counter[str]] = {}
     for row in rows:
         counts.setdefault(row["method"], Counter())[row.get("cause_class") or "unknown"] += 1
@@ -125,21 +125,19 @@ COLUMNS = {
     **dict.fromkeys(COUNTS, pa.int64()),
     **dict.fromkeys(("clear_effects", "cause", "cause_class", "explanation"), pa.string()),
 }
-"""Columns of an explanation and their types, after the settings."""
 SHORT = (
     "level",
     *(f"{name}_effect{end}" for name in EFFECTS[:-1] for end in ("", "_mcse")),
     *(*COVERAGE, "level_state", "cause"),
 )
-"""Columns of the short view of an explanation, after the settings that differ: effects that add up."""
 
 
 def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
-    """Share of failed replicates in words if they are the main cause of a low coverage, else "".
+    """Share of failed replicates in words if failures are the main cause of a low coverage, else "".
 
-    They are if the coverage with failures as misses is more than two MCSE below the level, and failures lower
-    it by more than the largest effect or by more than the gap of the finished replicates. Without such a gap
-    any loss is enough, without a clear effect one of more than two MCSE.
+    Two conditions must hold. The coverage with failures as misses is more than two MCSE below the level. And
+    failures lower the coverage by more than the gap between level and coverage of the finished replicates, or
+    by more than the largest effect towards this gap (two MCSE if no effect is clear).
     """
     misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]
@@ -158,7 +156,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 def cautions(row: Mapping[str, Any], declared: Iterable[Column]) -> list[str]:
     """Warnings from the diagnostics of a method's intervals, with advice.
 
-    ``declared``: the summary's columns, for a method that is not installed.
+    A method that is not loaded has the diagnostics among the columns ``declared`` in the summary.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(declared if method is None else method.diagnostics, row)
@@ -169,8 +167,8 @@ def failures(row: Mapping[str, Any]) -> str:
         return ""
     covers = with_error(*(row[name] for name in COVERAGE[2:]))
     return (
-        f"{row['failures']:,} of {row['replicates']:,} replicates have no interval; with those as misses it "
-        f"covers {covers} MCSE."
+        f"{row['failures']:,} of {row['replicates']:,} replicates have no interval. If they count as "
+        f"misses, the coverage is {covers} MCSE."
     )
 
 
@@ -178,16 +176,17 @@ def no_oracle(path: Simulator[Any, Any]) -> str:
     law = limit_law(path)
     if law is not None and any(math.isinf(value) for value in law.variances):
         return "There is no oracle: the variance of a step is infinite."
-    return "There is no oracle: no closed form of the estimate's limit law is known here."
+    return "There is no oracle: no closed form of the estimate's limit law is known."
 
 
 def extremes(row: Mapping[str, Any]) -> str:
     if not has_exploded(row):
         return ""
     return (
-        f"Some intervals are of another order of magnitude: the mean length {row['length_mean']:.3g} is "
-        f"{row['length_mean'] / row['length_median']:.3g} times their median. Paths that grow and stay "
-        "finite count as finished: means, standard errors and relative lengths of this cell say nothing."
+        f"Lengths differ by orders of magnitude: their mean {row['length_mean']:.3g} is "
+        f"{row['length_mean'] / row['length_median']:.3g} times their median. Some paths explode and stay "
+        "finite, so that their replicates count as finished. Ignore the means, standard errors and relative "
+        "lengths of this cell."
     )
 
 
@@ -196,36 +195,29 @@ def looks(row: Mapping[str, Any]) -> str:
         return ""
     every, error = row["coverage_all_n"], row["coverage_all_n_mcse"]
     found = (
-        f"Looked at {row['looks']:.0f} times on the way, it covers every time in {every:.3f} ± {error:.3f} "
-        "of the replicates."
+        f"In {every:.3f} ± {error:.3f} of the replicates the intervals cover at all {row['looks']:.0f} n "
+        "up to this one."
     )
     if row.get("coverage_at_stop") is None:
         return found
     at, error = row["coverage_at_stop"], row["coverage_at_stop_mcse"] or 0.0
     return (
-        f"{found} {row['stopped_share']:.0%} reach the target length, half of them by n = "
-        f"{row['stop_n_median']:,.0f}; it covers there in {at:.3f} ± {error:.3f} of them."
+        f"{found} {row['stopped_share']:.0%} of the replicates reach the target length, half of these by "
+        f"n = {row['stop_n_median']:,.0f}. When they reach it, {at:.3f} ± {error:.3f} of them cover."
     )
 
 
 @dataclass(frozen=True)
 class PredictedBias:
-    """Predicted bias of the average, and the row of the summary that has the measured one.
-
-    ``users``: fewest with which some step sizes make an average arrive (:func:`feasible_n`).
-    """
-
     arrival: Arrival
     row: Mapping[str, Any]
-    users: float = math.nan
 
     @property
     def measured(self) -> float:
-        """Bias over the standard error of the oracle."""
         return float(self.row["bias"]) / self.arrival.standard_error
 
     def source(self) -> str | None:
-        """``start`` or ``steps``, whichever part of the predicted bias is larger.
+        """The larger part of the predicted bias: ``start`` or ``steps``.
 
         None if predicted and measured bias differ in sign or by more than a factor of 2.
         """
@@ -235,72 +227,42 @@ class PredictedBias:
         return "start" if abs(self.arrival.bias_start) >= abs(self.arrival.bias_steps) else "steps"
 
     def sentence(self, gap: bool = True) -> str:
-        """A sentence on a path that does not arrive, with advice; empty if it arrives.
+        """A sentence with advice on a path that does not arrive, or "".
 
-        Biases are in empirical standard errors, as in the sum of effects. A spread that is too large is
-        named only with a ``gap`` between coverage and level, which it would explain.
+        Its biases are in empirical standard errors, as in the sum of effects. If the spread alone is too
+        large, there is a sentence only if coverage and level differ (``gap``).
         """
-        found, row = self.arrival, self.row
+        found = self.arrival
         spread = found.verdict == "steps_too_large" and abs(found.bias) <= SMALL
         if not found.refused or (spread and not gap):
             return ""
         words = found.verdict.replace("_", " ")
         if spread:
             return (
-                "Steps too large for the average: its standard error is predicted as "
-                f"{found.sd_ratio:.2f} times that for many users: take smaller steps, or a larger n."
+                "Steps too large for the average: its predicted standard error is "
+                f"{found.sd_ratio:.2f} times that of the oracle. Take smaller steps, or a larger n."
             )
         remedy = "a larger n"
         if abs(found.bias_start) > abs(found.bias_steps) and found.bias_start * self.measured > 0:
             remedy += ", or a start nearer to the true value"
         if found.verdict == "steps_too_large":
             words += " for the average"
-            remedy = self.against_steps()
+            remedy = AGAINST_STEPS
         k = f"{found.relaxation_times:,.{1 if found.relaxation_times < 100 else 0}f}"
-        moved = ""
-        if not math.isnan(found.last_mean):
-            ends = f"{row['theta0']:g} to {found.last_mean:.3g} (true value {row['truth']:.3g})"
-            moved = f", mean of theta predicted to go from {ends}"
-        scale = found.standard_error / row["empirical_se"]
+        scale = found.standard_error / self.row["empirical_se"]
         start, steps, measured = (
             scale * bias for bias in (found.bias_start, found.bias_steps, self.measured)
         )
         return (
-            f"{words.capitalize()}: {k} relaxation times{moved}; predicted bias of the average {start:+z.2f} "
-            f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}: take {remedy}."
+            f"{words.capitalize()}: {k} relaxation times. The predicted bias of the average is {start:+z.2f} "
+            f"(start) and {steps:+z.2f} (steps) empirical SE, measured {measured:+z.2f}. Take {remedy}."
         )
-
-    def factor_of_c(self) -> float:
-        """Factor of c for a bias of .1 SE and at least 25 relaxation times at the larger of n and ``users``.
-
-        With c times r and n times m the relaxation times are multiplied by r m^(1 - gamma), and to first
-        order in the steps the bias by r m^(1/2 - gamma). The bias now is .1 K/25 sqrt(users/n).
-        """
-        more = max(self.users / self.row["n"], 1e-9)  # 0 at a mode
-        power = self.row["gamma"] - 1 if more > 1 else -0.5
-        return float(TIMES / self.arrival.relaxation_times * more**power)
-
-    def against_steps(self) -> str:
-        gamma, n, users = self.row.get("gamma"), self.row["n"], self.users
-        if gamma is None or abs(self.arrival.bias_steps) <= BIAS or not (factor := self.factor_of_c()) < 1:
-            return f"smaller steps, {CENTRE}"
-        steps = f"c times {factor:.2g}, or a larger gamma"
-        # A run that is too short for them alone is not advised to take smaller steps: it would not arrive.
-        found = [] if users > n else [f"smaller steps ({steps})"]
-        found.append(CENTRE)
-        if n < users <= MOST_USERS * n:
-            unit = 10.0 ** (math.floor(math.log10(users)) - 1)
-            found.append(f"or about n = {math.ceil(users / unit * (1 - 1e-12)) * unit:,.0f} and {steps}")
-        return f"{', '.join(found)}; with these steps the bias in SE falls as n^-{gamma - 0.5:.2g}"
 
 
 def predicted_biases(
     rows: Sequence[Mapping[str, Any]], paths: Mapping[str, Simulator[Any, Any]]
 ) -> list[PredictedBias | None]:
-    """Predicted biases of the rows of a summary that are around the average.
-
-    None for other methods, and if nothing is predicted.
-    """
+    """Predicted bias of each row of a summary. None for a row without a prediction."""
     known = dict.fromkeys(
         (row["path"], row["n"]) for row in rows if row["path"] in paths and is_around_average(row["method"])
     )
@@ -310,24 +272,17 @@ def predicted_biases(
         arrivals = found.get((row["path"], row["n"])) if is_around_average(row["method"]) else None
         if arrivals is None or row["bias"] is None or not row["empirical_se"]:
             result.append(None)
-        else:
-            result.append(in_unit_of_rows(arrivals[row["coordinate"]], row, paths[row["path"]]))
+            continue
+        arrival, path = arrivals[row["coordinate"]], paths[row["path"]]
+        scale = path.parts()["problem"].own_scale()
+        if scale is not None:
+            error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
+            arrival = replace(arrival, standard_error=error)  # in the unit of rows
+        result.append(PredictedBias(arrival, row))
     return result
 
 
-def in_unit_of_rows(arrival: Arrival, row: Mapping[str, Any], path: Simulator[Any, Any]) -> PredictedBias:
-    """Convert standard error, start and last mean to the unit of rows."""
-    case, scale = approach(path, row["n"], row["coordinate"]), path.parts()["problem"].own_scale()
-    users = math.nan if case is None else feasible_n(case.law, case.tau, case.noise)
-    row = row if case is None else {**row, "theta0": case.theta0}
-    if scale is None:
-        return PredictedBias(arrival, row, users)
-    error = arrival.standard_error * float(slope(scale, path.truth()[row["coordinate"]]))
-    arrival = replace(arrival, standard_error=error, last_mean=float(inverse(scale, arrival.last_mean)))
-    return PredictedBias(arrival, {**row, "theta0": float(inverse(scale, row["theta0"]))}, users)
-
-
 def is_around_average(method: str) -> bool:
-    """Whether a method's class says that it is around the average. False if its plug-in is not loaded."""
+    """Whether the class of a method says that it is around the average. False if it is not loaded."""
     kind = INTERVAL_METHODS.get(method)
     return kind is not None and kind.around_average

@@ -1,8 +1,7 @@
 """Performance measures over replicates, each with its Monte Carlo standard error (MCSE).
 
-After Morris, White and Crowther (2019), Using simulation studies to evaluate statistical methods,
-Statistics in Medicine 38, 2074-2102, Table 6. Shares and relative errors are fractions of one, not
-percentages.
+After Table 6 of Morris, White and Crowther (2019), Using simulation studies to evaluate statistical methods,
+Statistics in Medicine 38, 2074-2102. Shares and relative errors are fractions of one.
 """
 
 from __future__ import annotations
@@ -19,23 +18,23 @@ from ldpflow.columns import Summary
 from ldpflow.results.columns import CellRows, Floats, summary_schema
 from ldpflow.store.schema import BUNDLED, further_columns
 
-CHUNK = 2**14  # values of a sum at a time: they stay in a core's cache
-FEW = 512  # values up to which math.fsum alone is faster
+CHUNK = 2**14  # values of a sum that are added at a time: they fit into the cache of a core
+FEW = 512  # largest number of values for which math.fsum alone is faster
 EXTRACTIONS = 3
 HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 
 Z95 = 1.959963984540054
 DOMINATES = 0.5  # share of a sum beyond which one replicate dominates it
-EXPLODED = 1e3  # mean over median length: with finite moments the ratio is small
-TINY = 4  # replicates: with so few, two of them may make all of a sum
+EXPLODED = 1e3  # ratio of mean and median length beyond which lengths count as exploded
+TINY = 4  # number of replicates of which two may make all of a sum
 
 
 def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:
-    """Measures of cells, with schema :func:`summary_schema`. ``null``: theta whose rejection is power.
+    """Measures of cells, in the schema :func:`summary_schema`.
 
-    If their formula says nothing else, measures are over finished rows (status ok or range_end), those of
-    length over rows with status ok. Sums are exactly rounded, so that the result depends neither on the order
-    of rows nor on the processor.
+    ``null`` is the value of theta whose rejection counts as power. Measures of length are over rows with
+    status ok, and most others over finished rows (status ok or range_end). Sums are correctly rounded, so
+    that the result depends neither on the order of rows nor on the processor.
     """
     found = [measures(cell, null) for cell in cells]
     checks = [column for cell in cells for column in cell.diagnostics if column.name not in BUNDLED]
@@ -103,7 +102,6 @@ def interval_measures(rows: CellRows, hits: int, mean: float) -> dict[str, float
 
 
 def summary_value(summary: Summary, values: Floats) -> float:
-    """A share, mean or median of at least one value, or the standard error of a share or mean."""
     if summary.mean:
         mean, variance = moments(values)
         return math.sqrt(variance / len(values)) if summary.error else mean
@@ -116,7 +114,7 @@ def summary_value(summary: Summary, values: Floats) -> float:
 
 def estimate_measures(estimate: Floats, truth: float, mean: float, variance: float) -> dict[str, float]:
     count = len(estimate)
-    # Errors first: the mean of estimates far from 0 would lose the digits of a small bias.
+    # The mean of estimates far from 0, less the truth, would lose the digits of a small bias.
     errors = estimate - truth
     bias = total(errors) / count
     mse, mse_variance = moments(errors**2)
@@ -142,12 +140,12 @@ def estimate_measures(estimate: Floats, truth: float, mean: float, variance: flo
 
 
 def errors_of_shape(u: Floats, skewness: float, scale: float) -> dict[str, float]:
-    """MCSE of the empirical SE and of the skewness by the delete-one jackknife; at least three rows.
+    """MCSE of the empirical SE and of the skewness by the delete-one jackknife, for three rows or more.
 
-    Without replicate r, of deviation u_r, the sums of squares and of cubes about the new mean are
-    R - R u_r^2 / (R - 1) and R g - u_r^3 + 3 u_r (R - u_r^2) / (R - 1) - 2 u_r^3 / (R - 1)^2. If r has most
-    of the squares, these differences would lose most digits: the sums without r are computed directly. ``u``
-    has mean square 1 in units of ``scale``; g, the skewness, is the mean of u^3.
+    ``u`` are the R deviations from the mean in units of ``scale``, with mean square 1. Without replicate r
+    the sum of squares about the new mean is R - R u_r^2 / (R - 1), and the sum of cubes is, with the skewness
+    g, R g - u_r^3 + 3 u_r (R - u_r^2) / (R - 1) - 2 u_r^3 / (R - 1)^2. If r has most of the squares, these
+    differences lose most digits, so the sums without r are computed directly.
     """
     count, squares = len(u), u * u
     second = count - count / (count - 1) * squares
@@ -158,7 +156,7 @@ def errors_of_shape(u: Floats, skewness: float, scale: float) -> dict[str, float
         around = kept - total(kept) / (count - 1)
         second[r], third[r] = total(around * around), total(around * around * around)
     result = {"empirical_se_mcse": scale * spread(np.sqrt(second / (count - 2)))}
-    # The skewness of two replicates is always 0.
+    # The skewness of two replicates is 0.
     if count > 3:
         result["skewness_mcse"] = spread(math.sqrt(count - 1) * third / (second * np.sqrt(second)))
     return result
@@ -171,12 +169,12 @@ def spread(left_out: Floats) -> float:
 
 
 def model_se_measures(estimate: Floats, se: Floats, mean: float, variance: float) -> dict[str, float]:
-    """Model SE and its relative error; at least one row.
+    """Model SE M, and its relative error M / S - 1 with the empirical SE S, for one row or more.
 
-    Table 6 of Morris et al. has an MCSE of M / S for normal estimates that are independent of se. Neither
-    is safe here: estimates of short paths are skewed, and a path that strays has a large error and a
-    large se. The delete-one jackknife assumes neither. It also holds if one replicate makes more than half of
-    a sum, for which methods that linearise give far too little (.0008 against .50 in one cell).
+    The MCSE of M / S in Table 6 of Morris et al. is for normal estimates that are independent of se. Here
+    estimates of short paths are skewed, and a path that strays has both a large error and a large se. The
+    delete-one jackknife needs neither assumption. It also holds if one replicate makes more than half of a
+    sum. In this case linearisation gives a far too small MCSE (.0008 against .50 in one cell).
     """
     count = len(estimate)
     squares = se**2
@@ -188,23 +186,24 @@ def model_se_measures(estimate: Floats, se: Floats, mean: float, variance: float
     if not (variance > 0 and math.isfinite(variance) and math.isfinite(mean_square)):
         return result
     result["relative_error_model_se"] = model_se / math.sqrt(variance) - 1
-    # With one of two replicates left out, the other has no spread.
+    # Without one of two replicates there is no spread.
     if count > 2 and mean_square > 0:
         result["relative_error_model_se_mcse"] = jackknife(squares, mean_square, estimate, mean, variance)
     return result
 
 
 def has_exploded(row: Mapping[str, Any]) -> bool:
-    """Whether the lengths of a row of the summary differ by orders of magnitude, though all are finite."""
+    """Whether the lengths of a cell are finite and differ by orders of magnitude, by a row of the summary."""
     mean, median = row.get("length_mean"), row.get("length_median")
     return mean is not None and median is not None and math.inf > mean > EXPLODED * median > 0
 
 
 def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float, variance: float) -> float:
-    """Delete-one standard error of M / S, from squared standard errors and estimates; at least three rows.
+    """Delete-one jackknife standard error of M / S, for three rows or more.
 
-    Without replicate r the sum of squared deviations is SS - R / (R - 1) (x_r - mean)^2. If r has most of a
-    sum, the difference would lose most digits: the sums without r are computed directly.
+    ``squares`` are the squared standard errors. With the sum SS of squared deviations of all estimates, the
+    sum without replicate r is SS - R / (R - 1) (x_r - mean)^2. If r has most of a sum, the difference loses
+    most digits, so the sums without r are computed directly.
     """
     count = len(estimate)
     deviations = (estimate - mean) ** 2
@@ -220,7 +219,7 @@ def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float
 
 
 def rate(name: str, hits: int, count: int) -> dict[str, float]:
-    """A share, its MCSE (which needs two replicates, or it would be 0 always) and Wilson's limits."""
+    """A share, its MCSE (NaN for one replicate) and the limits of Wilson's 95% interval."""
     share = hits / count
     mcse = math.sqrt(share * (1 - share) / count) if count > 1 else math.nan
     low, high = wilson(hits, count)
@@ -231,12 +230,12 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     share, z2 = hits / count, Z95**2
     centre = (share + z2 / (2 * count)) / (1 + z2 / count)
     half = Z95 / (1 + z2 / count) * math.sqrt(share * (1 - share) / count + z2 / (4 * count**2))
-    # The ends are exactly 0 or 1 if no replicate, or every one, is a hit.
+    # Rounding must not move the ends 0 and 1.
     return (0.0 if hits == 0 else centre - half), (1.0 if hits == count else centre + half)
 
 
 def moments(values: Floats) -> tuple[float, float]:
-    """Mean and variance with divisor R - 1 (NaN for one value, exactly 0 for equal values)."""
+    """Mean and variance with divisor R - 1. The variance is NaN for one value, and 0 for equal values."""
     if len(values) > 1 and values.min() == values.max():
         return float(values[0]), 0.0
     mean = total(values) / len(values)
@@ -246,7 +245,7 @@ def moments(values: Floats) -> tuple[float, float]:
 
 
 def total(values: Floats) -> float:
-    """Exactly rounded sum, infinite if it leaves the range of a double."""
+    """Correctly rounded sum, or infinity if the sum leaves the range of a double."""
     pieces = (values[at : at + CHUNK] for at in range(0, len(values), CHUNK))
     try:
         return math.fsum(chain.from_iterable(map(same_sum, pieces)))
@@ -255,12 +254,12 @@ def total(values: Floats) -> float:
 
 
 def same_sum(values: Floats) -> list[float]:
-    """Numbers, mostly few, whose sum is exactly that of these at most CHUNK values.
+    """Replace at most CHUNK values by few numbers with exactly the same sum.
 
-    Adding and subtracting a power of two, 2**HEADROOM times the largest value, cuts all values at one bit.
-    The upper parts are multiples of one unit, and with at most CHUNK of them no partial sum is rounded, in
-    any order (ExtractVector of Rump, Ogita and Oishi 2008, Accurate floating-point summation I). The lower
-    parts are cut again. Their remainders go to math.fsum.
+    Adding and subtracting a power of two, about 2**HEADROOM times the largest value, cuts all values at one
+    bit. The upper parts are multiples of one unit. Sums of at most CHUNK of them are exact in any order
+    (ExtractVector of Rump, Ogita and Oishi 2008, Accurate floating-point summation I). The lower parts are
+    cut again, and the remainders of the last cut are kept.
     """
     found: list[float] = []
     for _ in range(EXTRACTIONS if len(values) > FEW else 0):

@@ -1,13 +1,9 @@
 """Measures of monitored runs: coverage at every n, and stopping at a target length.
 
-The rows of a replicate at several n share a path, so a replicate can be followed over n:
-
-* ``coverage_all_n``: the share of replicates whose interval covers at every n from ``first_n`` on. It falls
-  as more n are looked at.
-* Stopping at a target length: a replicate stops at the first n, from ``first_n`` on, at which the interval is
-  defined and shorter than the target. Measures: how often, where, and how often the interval covers there.
-
-In the summary, the row of an n has the measures over all n up to it.
+The rows of a replicate at several n share a path, so a replicate can be followed over n. ``coverage_all_n``
+is the share of replicates whose interval covers at every n from ``first_n`` on. A replicate stops at the
+first of these n at which its interval is defined and shorter than a target length. In the summary the row of
+an n has the measures over all n up to this n.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ MONITORED = (
     *(f"{name}{end}" for name in ("stopped_share", "coverage_at_stop") for end in ENDS),
     *("stop_n_mean", "stop_n_median"),
 )
-"""Further columns of the summary of a study with [monitor]. docs/tables.md says what they are."""
+"""Further columns of the summary of a study with [monitor], described in docs/tables.md."""
 
 ROUNDING = 1e-12
 
@@ -38,7 +34,7 @@ Flags = NDArray[np.bool_]
 
 
 def coverage_all_n(covered: Flags, defined: Flags) -> dict[str, float]:
-    """Share of rows with all flags ``covered``, among those with all ``defined`` and among all."""
+    """Share of rows whose flags ``covered`` are all true: of the rows with all ``defined``, and of all."""
     hits = int(covered.all(axis=1).sum())
     result = rate("coverage_all_n_failures_as_misses", hits, len(covered))
     if (count := int(defined.all(axis=1).sum())) > 0:
@@ -47,7 +43,10 @@ def coverage_all_n(covered: Flags, defined: Flags) -> dict[str, float]:
 
 
 def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict[str, float]:
-    """Where replicates stop, and how often the interval covers there; flags at G increasing n."""
+    """Share of replicates that stop, the n at which they stop, and the coverage at these n.
+
+    ``n`` has G increasing values. The flags have the shape (replicates, G).
+    """
     stopped: Flags = np.any(short, axis=1)
     count = int(stopped.sum())
     result = rate("stopped_share", count, len(stopped))
@@ -60,7 +59,7 @@ def coverage_at_stop(n: NDArray[np.int64], covered: Flags, short: Flags) -> dict
 
 
 class Watch:
-    """Collector of three flags per row. ``target`` gives the length at which a replicate of a cell stops."""
+    """Collects three flags of each row: covered, defined, and shorter than the target length of its cell."""
 
     def __init__(self, first_n: int, target: Callable[[Mapping[str, Any]], float | None]) -> None:
         self.first_n = first_n
@@ -75,7 +74,7 @@ class Watch:
             self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
             for key, cell in zip(keys.to_pylist(), rows, strict=True):
                 if key["n"] >= self.first_n:
-                    # At target_n the oracle's length is the target: rounding must not put it below.
+                    # Rounding must not put the oracle's length at target_n below the target, which it is.
                     limit = (self.target(key) or 0.0) * (1 - ROUNDING)
                     flags = cell.ok & np.stack([cell.covered == 1.0, cell.ok, cell.length < limit])
                     self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)
@@ -88,7 +87,7 @@ class Watch:
         if not len(shared):
             return {}
         pairs = [found[n] for n in wanted]
-        # Of each replicate and n: covered, defined, short.
+        # Shape (3, replicates, n): covered, defined, short.
         flags = np.stack([bits[:, np.searchsorted(numbers, shared)] for numbers, bits in pairs], axis=2)
         result = {"looks": float(len(wanted))} | coverage_all_n(flags[0], flags[1])
         if self.target(row) is None:
@@ -96,7 +95,7 @@ class Watch:
         return result | coverage_at_stop(np.array(wanted, dtype=np.int64), flags[0], flags[2])
 
     def family(self, key: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Settings that cells of several n share: path, method, settings, level and coordinate."""
+        """Identity of the cells of several n: path, method with its settings, level and coordinate."""
         return tuple((name, key[name]) for name in sorted(self.names) if key.get(name) is not None)
 
     def append_to(self, table: pa.Table) -> pa.Table:

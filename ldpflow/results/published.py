@@ -1,24 +1,25 @@
-"""Published tables as data, and the comparison of a run with them: z values, and one Holm test for all.
+"""Published tables as data, and the comparison of a run with them by one Holm test of all numbers.
 
-For a published number p with standard error SE_p, printed to a unit whose half is h, and ours o:
+For a published number p with standard error SE_p, and our number o with SE_o,
 
     z = (o - p) / sqrt(SE_o^2 + SE_p^2 + h^2/3)
 
-h^2/3 is the variance of a rounding error uniform on (-h, h). The comparison passes when no
-Holm-adjusted two-sided p value is below 1%, so a correct program fails it about once in a hundred
-runs, however many numbers are compared and whatever their dependence. A comparison that passes refutes
-nothing: what it says depends on its power.
+where h is half a unit of the last printed digit of p. h^2/3 is the variance of a rounding error that is
+uniform on (-h, h). The comparison passes if no Holm-adjusted two-sided p value is below 1%. So a correct
+program fails it in about one of a hundred runs, however many numbers are compared and whatever their
+dependence. A comparison that passes proves little by itself: the size of the differences that it would find
+depends on its power.
 
-The standard error of a coverage is itself estimated, and poorly by few replicates: 49 hits in 50
-make it far too small. With fewer replicates than the published study had, or if SE_o is 0, SE_o of
-a coverage is raised to sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
+The standard error of a coverage is itself an estimate, and a poor one if there are few replicates: 49 hits in
+50 make it far too small. With fewer replicates than the published study had, or if SE_o is 0, SE_o of a
+coverage is raised to sqrt(p (1 - p)/replicates), its value under the hypothesis tested.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from statistics import NormalDist, median
 from typing import Any, Literal
@@ -35,13 +36,12 @@ Columns = Mapping[str, Any]
 Measure = Literal["coverage", "length"]
 
 NAMES: dict[str, str] = {"dette-graw": "dette_graw.csv"}
-"""Files of published tables by the name that `verify` takes."""
 
 # Coverages are printed to three digits.
 COVERAGE_HALF_UNIT = 0.0005
 PUBLISHED_REPLICATES = 500
 
-# Settings of the published study, as a summary has them.
+# Settings of the published study, by columns of a summary.
 STUDY: dict[str, Any] = {
     "epsilon": 1.0, "gamma": 0.51, "c": 1.0, "level": 0.9, "algorithm": "ldp_sgd", "theta0": 0.0
 }  # fmt: skip
@@ -62,20 +62,18 @@ METHOD: dict[str, dict[str, Any]] = {
     "SN": {},
 }
 
-# Our column and its standard error, for each published measure.
+# Our columns of each published measure: the value and its standard error.
 COMPARED: dict[Measure, tuple[str, str]] = {
     "coverage": ("coverage", "coverage_mcse"),
     "length": ("length_mean", "length_mcse"),
 }
 
-# Where a published number stands, in the order of Place.cell.
+# Columns of a summary that are compared with Place.cell, in its order.
 IDENTITY = ("problem", "tau", "coordinate", "method", "n")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a number stands in print: the table in the paper, and the cell of the design."""
-
     table: int
     problem: str
     tau: float
@@ -85,13 +83,13 @@ class Place:
 
     @property
     def cell(self) -> tuple[int, str, float, int, str, int]:
-        """Key of a cell, equal for its coverage and its length."""
+        """Key of a cell. The coverage and the length of a cell have one key."""
         return (self.table, self.problem, self.tau, self.coordinate, self.method, self.n)
 
 
 @dataclass(frozen=True)
 class PublishedRow(Place):
-    """A printed number with half a unit of its last digit, and ours, which comes from ``path`` of the run."""
+    """A printed number, half a unit of its last digit, and our number from the path ``path`` of the run."""
 
     measure: Measure
     path: str | None = None
@@ -106,7 +104,6 @@ class PublishedRow(Place):
     p_adjusted: float = math.nan
 
     def spread(self) -> float:
-        """Standard error of the difference, rounding of the printed number included."""
         return math.sqrt(self.ours_se**2 + self.printed_se**2 + self.half_unit**2 / 3.0)
 
 
@@ -128,11 +125,13 @@ def load(name: str) -> list[PublishedRow]:
     ]
 
 
+ABSENT = "not in the run with the published settings"
+
+
 @dataclass(frozen=True)
 class MissingCell(Place):
-    """A published cell that could not be compared: not in the run, or without a finite value and error."""
+    """A published cell that is not compared: it is :data:`ABSENT`, or its value or error is not finite."""
 
-    kind: Literal["absent", "other settings", "unusable"]
     reason: str
 
 
@@ -140,8 +139,8 @@ class MissingCell(Place):
 class Comparison:
     """Result of :func:`compare`, with the rows in the order of publication.
 
-    ``level_of_test``: probability that a correct run fails, over all numbers compared. ``findings``:
-    sentences on a summary that does not follow from the run's rows.
+    ``level_of_test`` is the probability that a correct run fails, over all numbers compared. ``findings`` has
+    sentences about numbers of a summary that do not follow from the rows of the run.
     """
 
     name: str
@@ -156,11 +155,11 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether numbers were compared, all are usable and come from rows, and the Holm test rejects none.
+        """Whether numbers were compared, all are usable and follow from rows, and the Holm test rejects none.
 
-        Cells that the run does not have are no failure: a smaller study may be verified too.
+        Published cells that the run does not have are allowed: a smaller study may be verified too.
         """
-        unusable = any(cell.kind == "unusable" for cell in self.missing)
+        unusable = any(cell.reason != ABSENT for cell in self.missing)
         return bool(self.rows) and not (self.findings or unusable or self.refuted)
 
     @property
@@ -176,7 +175,6 @@ class Comparison:
         return "not refuted" if self.passed else "not refuted, and not all can be compared"
 
     def power(self) -> Iterator[str]:
-        """Lines on the differences that the test would find, without which a verdict says little."""
         counts = [row.replicates for row in self.rows]
         for measure in COMPARED:
             if (found := self.detectable(measure)) is not None:
@@ -188,40 +186,36 @@ class Comparison:
                 )
 
     def detectable(self, measure: Measure) -> float | None:
-        """Median of the differences found with probability .8; None if nothing was compared.
+        """Median over the numbers of the difference that is found with probability .8.
 
-        With m numbers in all a difference is (z(1 - a / (2 m)) + z(.8)) sqrt(SE^2 + printed SE^2 + half
-        unit^2/3), from the first step of Holm's test at level a. For coverage it is a difference of shares,
-        for length a share of the printed length.
+        For one of m numbers it is (z(1 - a / (2 m)) + z(.8)) sqrt(SE_o^2 + SE_p^2 + h^2/3), from the first
+        step of Holm's test at level a. For coverage it is a difference of shares, and for length a share of
+        the printed length. None if no number of this measure was compared.
         """
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None
         z = NormalDist().inv_cdf(1.0 - self.level_of_test / (2 * len(self.rows))) + NormalDist().inv_cdf(0.8)
         return median(z * row.spread() / (1.0 if measure == "coverage" else row.printed) for row in rows)
 
-    def as_table(self) -> pa.Table:
-        types = {"int": pa.int64(), "float": pa.float64()}
-        schema = pa.schema([(f.name, types.get(str(f.type), pa.string())) for f in fields(PublishedRow)])
-        return pa.Table.from_pylist([asdict(row) for row in self.rows], schema=schema)
-
 
 def compare(summary: pa.Table, name: str) -> Comparison:
-    """Compare the summary of a run with published tables."""
+    """Compare the summary of a run with the published tables called ``name``."""
     at_hand: dict[tuple[Any, ...], list[Columns]] = {}
     for columns in summary.to_pylist():
         at_hand.setdefault(tuple(columns.get(key) for key in IDENTITY), []).append(columns)
     rows: list[PublishedRow] = []
     missing: dict[tuple[Any, ...], MissingCell] = {}
     for number in load(name):
+        wanted = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}.items()
         candidates = at_hand.get(number.cell[1:], [])
-        matching = [row for row in candidates if not differences(number, row)]
+        matching = [row for row in candidates if all(row.get(name) == value for name, value in wanted)]
         if not matching:
-            missing.setdefault(number.cell, why_missing(number, candidates))
+            missing.setdefault(number.cell, MissingCell(*number.cell, ABSENT))
         for row in matching:
             ours, se = our_number(number, row)
             if not (math.isfinite(ours) and math.isfinite(se)):
                 reason = f"the run's {number.measure} or its standard error is not a number"
-                missing.setdefault(number.cell, MissingCell(*number.cell, "unusable", reason))
+                missing.setdefault(number.cell, MissingCell(*number.cell, reason))
                 continue
             found = replace(number, path=row.get("path"), replicates=row["replicates"], ours=ours, ours_se=se)
             z = (ours - number.printed) / found.spread()
@@ -242,29 +236,11 @@ def our_number(number: PublishedRow, row: Columns) -> tuple[float, float]:
     return value, se
 
 
-def differences(number: PublishedRow, row: Columns) -> dict[str, tuple[Any, Any]]:
-    """Settings in which a row differs from the published cell: in the run and in print, by name."""
-    asked = {**PROBLEM[number.problem], **STUDY, **METHOD[number.method]}
-    found = {name: (row.get(name), printed) for name, printed in asked.items()}
-    return {name: (ours, printed) for name, (ours, printed) in found.items() if ours != printed}
-
-
-def why_missing(number: PublishedRow, candidates: Sequence[Columns]) -> MissingCell:
-    if not candidates:
-        return MissingCell(*number.cell, "absent", "not in the run")
-    nearest = min((differences(number, row) for row in candidates), key=len)
-    settings = ", ".join(
-        f"{name} = {value} (published: {'default' if printed is None else printed})"
-        for name, (value, printed) in nearest.items()
-    )
-    return MissingCell(*number.cell, "other settings", f"in the run only with {settings}")
-
-
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's adjusted p values: the k-th smallest of m times m - k + 1, made monotone.
+    """Holm's adjusted p values: the k-th smallest of m values times m - k + 1, made monotone.
 
-    If every adjusted value below a is rejected, the probability of any false rejection is at most a
-    under every dependence (Holm, 1979).
+    If all hypotheses with an adjusted value below a are rejected, the probability of a false rejection is at
+    most a, whatever the dependence of the values (Holm, 1979).
     """
     p = np.asarray(p_values, dtype=float)
     order = np.argsort(p)

@@ -1,8 +1,8 @@
 """References of a run, as BibTeX, and a paragraph about it for the methods section of a paper.
 
-A component names its papers by their keys in references.bib: ``cites = ("dette2024",)``. A plug-in may give
-whole BibTeX entries instead. The kinds of a run's components are read from its study file, so that no code of
-a plug-in is executed.
+A component names its papers by their keys in references.bib, as in ``cites = ("dette2024",)``. A plug-in may
+give whole BibTeX entries instead. The kinds of components are read from the study file of a run, so that no
+code of a plug-in is executed.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from ldpflow.study.stored import entries as entries
 
 TITLES = {name: name for name in ("problem", "mechanism", "algorithm", "protocol")}
 TITLES |= {"method": "interval methods"}
-"""Tables of a study file whose components follow papers, and their names in a text."""
+"""Tables of a study file whose components cite papers, and the names of these tables in a text."""
 
 OWN = {"method": ("TR", "TR-BM"), "mechanism": ("cells",), "protocol": ("rounds",)}
-"""Kinds that are ldpflow's own: they build on their references and are in none of them."""
+"""Kinds that are ldpflow's own. They build on their references, and no reference contains them."""
 
 
 def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
@@ -39,7 +39,7 @@ def kinds_of(study: Mapping[str, Any], table: str) -> list[str]:
 
 
 def cites_of(table: str, kind: str) -> dict[str, Reference] | None:
-    """References of a kind by key. None if a component of a plug-in names none, or is not loaded."""
+    """References of a kind by key. None if a component of a plug-in cites nothing or is not loaded."""
     component = GROUPS[table].get(kind)
     names = getattr(component, "cites", ())
     if not names and (component is None or component.__module__.partition(".")[0] != "ldpflow"):
@@ -72,7 +72,7 @@ def bibtex(study: Mapping[str, Any]) -> str:
 
 
 def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
-    """Labels of the papers that a study's kinds follow, or ldpflow's own build on, by kinds in words."""
+    """Labels of cited papers, by the kinds that cite them: by kinds of ldpflow's own, or by all others."""
     found: dict[tuple[str, ...], list[str]] = {}
     for table in [*TITLES][1:]:  # the text describes the problem
         for kind in kinds_of(study, table):
@@ -83,16 +83,15 @@ def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
 
 
 NAMED = ("law", "tau", "epsilon", "mu", "delta", "gamma", "c", "d", "beta", "degree")
-"""Settings that the paragraph names even at their default."""
+"""Settings that the paragraph names also at their default."""
 
 UNNAMED = ("kind", "file", "sha256", "units", "law_table")
-"""Settings on place and format of data, which are no part of the design."""
+"""Settings of the place and the format of data, which are no part of the design."""
 
 MOST_VECTORS = 4
 
 
 def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Mapping[str, Any]]) -> str:
-    """The paragraph: design, sources, replicates and their errors, seed, streams and versions."""
     study = design.study
     parts = [
         f"{title} {enumerate_words([entry_words(table, entry, study) for entry in entries(study, table)])}"
@@ -113,7 +112,6 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
     template = templates("ldpflow.results", enumerated=enumerate_words).get_template("methods.txt.jinja")
     text = template.render(
         factorial=design.factorial,
-        missing=design.missing,
         parts=parts,
         cited=citing_kinds(study, own=False),
         own=citing_kinds(study, own=True),
@@ -135,7 +133,7 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
 
 
 def own_n(summary: pa.Table) -> str | None:
-    """Which n have paths of their own: every, some or none (None for one n)."""
+    """Which n have paths of their own: ``every``, ``some`` or ``none``. None if there is one n."""
     if "n" not in summary.column_names or pc.count_distinct(summary["n"]).as_py() < 2:
         return None
     shared = summary["horizon"].null_count if "horizon" in summary.column_names else summary.num_rows
@@ -156,7 +154,10 @@ def replicates(study: Mapping[str, Any], summary: pa.Table) -> dict[str, Any]:
 
 
 def entry_words(table: str, entry: Mapping[str, Any], study: Mapping[str, Any]) -> str:
-    """Kinds with the settings that are named always, vary, or are not default; those of a plug-in are all."""
+    """Kinds of an entry with the settings that are in NAMED, vary, or differ from their default.
+
+    All settings of a component of a plug-in are named.
+    """
     kinds = kinds_of({table: entry}, table)
     classes = [GROUPS[table].get(kind) for kind in kinds]
     bundled = all(kind and kind.__module__.startswith("ldpflow.") for kind in classes)
@@ -179,7 +180,6 @@ def at_default(value: object, fields: Sequence[FieldInfo]) -> bool:
 
 
 def values_text(value: object, vector: bool = False) -> str:
-    """One value or several, vectors in brackets."""
     found = value if isinstance(value, list) else [value]
     if vector and not all(isinstance(one, list) for one in found):
         found = [found]

@@ -1,9 +1,9 @@
-"""Summary of a stored run: a row per cell and coordinate, from the stored rows alone.
+"""Summary of a stored run: one row per cell and coordinate, from the stored rows alone.
 
-Cells are read a few at a time. The rows of a part are sorted by replicate, and every replicate has every cell
-of the part. So the footer gives the place of a value: nothing is sorted, and keys are read once, for a check.
-All values of a cell are held in memory together (for medians, and for sums that do not depend on the parts),
-but not all cells of a path. Each group of cells takes one pass over the parts.
+Cells are read in groups of a few, and each group takes one pass over the parts. The values of a cell are held
+in memory together: medians and sums that do not depend on the parts need them all. The rows of a part are
+sorted by replicate, and every replicate has every cell of the part. So the footer of a part says where a
+value is, and no row is sorted.
 """
 
 from __future__ import annotations
@@ -48,17 +48,16 @@ from ldpflow.store.schema import FINISHED, cell_id, cell_keys
 from ldpflow.study.reading import read_monitor, stored_mapping
 
 HELD_ROWS = 5 * 2**20
-"""Rows of several cells held at a time. One cell and coordinate may have more."""
+"""Largest number of rows of several cells that are held at a time. A single cell may have more rows."""
 
 RELATIVE = ("oracle_length", "length_relative", "length_relative_mcse")
-"""Lengths next to that of the interval with the true asymptotic variance (Dette and Graw, Theorem 3.1)."""
+"""Length of the interval with the true asymptotic variance (Dette and Graw, Theorem 3.1), and ratios."""
 
 Simulators = Mapping[str, Simulator[Any, Any]]
 
 DERIVED = (*RELATIVE, *DIAGNOSIS_COLUMNS)
 
 FIRST = (*(column.name for column in PATH_COLUMNS if column.name != "horizon"), "gamma", "c", "batch_size")
-"""Columns that come first, present or not."""
 
 
 def stored_cells(
@@ -68,17 +67,17 @@ def stored_cells(
     *,
     damaged: Damaged,
 ) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-    """Keys and rows of the cells of one path or of all, at most :data:`HELD_ROWS` rows at a time.
+    """Keys and rows of the cells of one path or of all paths, in pieces of at most :data:`HELD_ROWS` rows.
 
-    ``wanted`` are ids of cells, by default all. The columns of the keys are :func:`group_keys`. A row that is
-    stored twice with different values is refused.
+    ``wanted`` are ids of cells, by default all. The columns of the keys are :func:`group_keys`. If a row is
+    stored twice with different values, an error is raised.
     """
     for key in store.replicates.path_keys() if path_key is None else [path_key]:
         yield from PathReader(store.replicates, key, damaged).pieces(wanted)
 
 
 class PathReader:
-    """The parts of one path, and which of them have turned out to be unusable."""
+    """Reads the parts of one path. Parts that turn out to be unusable are left out."""
 
     def __init__(self, dataset: Dataset, key: str, damaged: Damaged) -> None:
         self.dataset, self.key, self.damaged = dataset, key, damaged
@@ -105,11 +104,11 @@ class PathReader:
             size = sum(last - first for first, last in ranges)
             count = max(HELD_ROWS // size, 1)
             for at in range(0, keys.num_rows, count):
-                # Not bound to a name: two pieces would be held while the next one is made.
+                # Without a name, so that this piece is released while the next one is made.
                 yield self.piece(ranges, size, keys.slice(at, count))
 
     def group_ranges(self, wanted: Collection[str] | None) -> Iterator[tuple[Ranges, pa.Table]]:
-        """Replicates, and the keys of the cells and coordinates that have them."""
+        """Ranges of replicates, each with the keys of the cells and coordinates that have them."""
         spans: dict[str, list[tuple[int, int]]] = {}
         known = {}
         for part in self.parts:
@@ -125,7 +124,7 @@ class PathReader:
             yield have, keys.sort_by([(name, "ascending") for name in self.keys.names])
 
     def piece(self, ranges: Ranges, size: int, keys: pa.Table) -> tuple[pa.Table, list[CellRows]]:
-        """The rows of these cells and coordinates, which all have equal replicates."""
+        """Keys and rows of cells and coordinates that all have the ``size`` replicates in ``ranges``."""
         heads = [{name: row[name] for name in self.cell_keys} for row in keys.to_pylist()]
         units = list(zip(map(cell_id, heads), keys["coordinate"].to_pylist(), strict=True))
         names = {cell for cell, _ in units}
@@ -163,11 +162,11 @@ class PathReader:
             fine = pc.is_in(table["status"], value_set=pa.array(FINISHED)).to_numpy()
             ok[to, here] = fine.reshape(-1, width)[:, columns].T
             present[to, here] = True
-        # Broadcast: a value that all replicates share takes no memory.
+        # A broadcast value takes no memory.
         absent = np.broadcast_to(np.nan, size)
         held = values | {"ok": ok, "replicate": np.broadcast_to(numbers, shape)}
         held["truth"] = np.broadcast_to(truths[:, None], shape)
-        # Rows of a part are absent if only its footer can be read.
+        # A part of which only the footer can be read has no rows.
         some = present.any(axis=1)
         cells = []
         for at in np.flatnonzero(some).tolist():
@@ -178,7 +177,7 @@ class PathReader:
         return keys.filter(pa.array(some)), cells
 
     def rows(self, parts: list[Part]) -> Iterator[tuple[Part, pa.Table]]:
-        """The usable parts: read whole and checked the first time, then values alone."""
+        """Usable parts and their rows. The first time a part is read whole and checked."""
         names = (*VALUES, *(check.name for check in self.checks), "status")
         new = [part for part in parts if part.name not in self.checked]
         old = [part for part in parts if part.name in self.checked]
@@ -192,7 +191,6 @@ class PathReader:
     def loaded(
         self, parts: list[Part], columns: Sequence[str] | None = None
     ) -> Iterator[tuple[Part, pa.Table]]:
-        """Parts and their rows. Those that cannot be read are left out from here on."""
         bad: list[UnreadablePart] = []
         yield from self.dataset.loaded(parts, columns, damaged=bad)
         for one in bad:
@@ -200,7 +198,7 @@ class PathReader:
 
 
 def as_slice(places: list[int]) -> list[int] | slice:
-    """Places that follow each other as a slice, with which NumPy makes no copy."""
+    """Consecutive places as a slice, with which NumPy makes no copy."""
     following = range(places[0], places[0] + len(places))
     return slice(following.start, following.stop) if places == list(following) else places
 
@@ -214,13 +212,12 @@ def fault(table: pa.Table, part: Part) -> str | None:
 
 
 def names_of_summary(paths: Iterable[Simulator[Any, Any]]) -> set[str]:
-    """Names of a summary's columns for these paths, without settings and diagnostics of methods."""
     settings = {name for path in paths for name in path.columns()}
     return {*FIRST, *settings, *COLUMNS, *DERIVED} - {*BUNDLED_SUMMARIES}
 
 
 def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, list[str]]:
-    """Insert the parameters of each row's path after ``path``: well-known ones, then settings, then derived.
+    """Insert the parameters of each row's path after ``path``: FIRST, settings, then derived numbers.
 
     Returns the table and the new names.
     """
@@ -232,7 +229,7 @@ def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, li
     table = measured.select(["path"])
     for name in names:
         column = pa.array([row.get(name) for row in per_row], PARAMETERS.get(name))
-        # A column of nulls has no type of its own, and readers would each choose another.
+        # A column of nulls has no type. Readers would choose different ones.
         table = table.append_column(name, column.cast(pa.float64()) if column.type == pa.null() else column)
     for field in measured.schema:
         if field.name != "path":
@@ -242,7 +239,6 @@ def with_parameters(measured: pa.Table, paths: Simulators) -> tuple[pa.Table, li
 
 PARAMETERS = dict.fromkeys(("privacy_unit", "neighbouring"), pa.string())
 PARAMETERS |= dict.fromkeys(("epsilon", "mu", "delta"), pa.float64())
-"""Types of columns that may be all null."""
 
 
 def summary_of(
@@ -250,19 +246,18 @@ def summary_of(
 ) -> pa.Table:
     """Measures and diagnosis of every cell of :func:`stored_cells`, with the parameters of its path.
 
-    The columns: parameters of the path, those of the cell, :data:`ldpflow.results.columns.COLUMNS`,
-    :data:`RELATIVE` and the diagnosis. Rows are released before the next are read. ``null`` is a value of
-    theta whose rejection is power.
+    The columns are parameters of the path, the key of the cell, :data:`ldpflow.results.columns.COLUMNS`,
+    :data:`RELATIVE` and the diagnosis. ``null`` is the value of theta whose rejection counts as power.
     """
     nothing = SUMMARY.empty_table().select(group_keys(SUMMARY)), ()
-    # By map: no name holds the rows while the next are read.
+    # With map no name holds rows while the next ones are read.
     pieces = map(partial(measure_cells, paths=paths, null=null), chain([nothing], cells))
-    # A further column that a group of cells lacks is null.
+    # Columns that a piece lacks are null.
     measured = pa.concat_tables(pieces, promote_options="default").combine_chunks()
     keys = group_keys(measured.schema)
     own = [name for name in measured.column_names if name not in (*keys, *DERIVED)]
     table, names = with_parameters(measured.select([*keys, *own, *DERIVED]), paths)
-    # By the settings that people read, not by the hash that names a path.
+    # Sorted by settings, not by the hash that names a path.
     leading = ("problem", "tau", "mechanism", "epsilon", "mu", "algorithm")
     order = [name for name in dict.fromkeys((*leading, *names)) if name in names and name != "delta"]
     return table.sort_by([(name, "ascending") for name in (*order, *keys[1:])])
@@ -293,14 +288,14 @@ def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, f
 
 
 def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float | None:
-    """2 z sqrt(Sigma_jj/steps), or None if it is unknown, infinite or 0."""
+    """2 z sqrt(Sigma_jj/steps), or None if this is unknown, infinite or 0."""
     z = constants.normal_quantile(0.5 + level / 2)
     length = 2 * z * math.sqrt(law.variances[coordinate] / law.steps(n))
     return length if 0 < length < math.inf else None
 
 
 def stored_paths(dataset: Dataset, *, damaged: Damaged) -> dict[str, Simulator[Any, Any]]:
-    """The paths that have rows, by the name of their partition, from the metadata of the parts."""
+    """Paths that have rows, by the name of their folder, from the metadata of the parts."""
     found: dict[str, Simulator[Any, Any]] = {}
     for part in dataset.scan(damaged=damaged):
         name = f"p{part.path_key}"
@@ -325,13 +320,13 @@ def every_path(store: RunStore, *, damaged: Damaged) -> dict[str, Simulator[Any,
 
 
 def stored_settings(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """Columns of a path in the summary, one row per path that has rows."""
+    """Parameters of every path that has rows or trajectories, one row per path."""
     paths = every_path(store, damaged=damaged)
     return with_parameters(pa.table({"path": pa.array(sorted(paths), pa.string())}), paths)[0]
 
 
 def stored_summary(store: RunStore, null: float | None = None, *, damaged: Damaged) -> pa.Table:
-    # Keys first: a running sweep may add a path meanwhile.
+    # Keys are read first, since a running sweep may add a path at any time.
     keys = store.replicates.path_keys()
     paths = stored_paths(store.replicates, damaged=damaged)
     found = (stored_cells(store, key, damaged=damaged) for key in keys if f"p{key}" in paths)
@@ -359,7 +354,7 @@ def watch_of(store: RunStore, paths: Simulators) -> Watch | None:
 
 
 def stored_trajectory_summary(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """Summary of a run's stored trajectories, with the parameters of their path and theory's lines."""
+    """Summary of stored trajectories, with the parameters of their path and the curves of theory."""
     measured = trajectories.summarise(trajectories.read_trajectories(store, damaged=damaged))
     paths = stored_paths(store.trajectories, damaged="refuse" if damaged == "refuse" else [])
     keys, steps, stats = (measured[name].to_pylist() for name in ("path", "step", "stat"))

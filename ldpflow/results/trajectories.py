@@ -1,4 +1,4 @@
-"""Trajectories of a run over its replicates: means with their standard errors, and quantiles."""
+"""Summary of the trajectories of a run: means over replicates with their standard errors, and quantiles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ SUMMARY = pa.schema(
         *((name, pa.float64()) for name in NUMBERS),
     ]
 )
-"""Schema of the table of :func:`summarise`. docs/tables.md describes the columns."""
 
 KEYS = ("path", "n", "step", "replicate")
 
@@ -43,7 +42,7 @@ def meanings(schema: pa.Schema) -> dict[str, str]:
 
 
 def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
-    """All rows, each once, sorted by path and n. Refuses a row that is stored twice with different values."""
+    """Read all rows, each once, sorted by :data:`KEYS`. Raises InputError if two copies of a row differ."""
     table = store.trajectories.read(damaged=damaged)
     table = table.sort_by([(name, "ascending") for name in KEYS]).combine_chunks()
     fresh = changes(*(key_codes(table[name]) for name in KEYS))
@@ -63,8 +62,8 @@ def read_trajectories(store: RunStore, *, damaged: Damaged) -> pa.Table:
 def summarise(rows: pa.Table) -> pa.Table:
     """Mean, its MCSE, and quantiles (Hyndman and Fan type 7) over the replicates that did not diverge.
 
-    One row per path, n, step and stat: statistics of the path, and :data:`MEANS`. Sums over
-    replicates are correctly rounded.
+    The result has one row per path, n, step and stat. A stat is a statistic of the path or one of
+    :data:`MEANS`. Sums over replicates are correctly rounded.
     """
     found: list[dict[str, Any]] = []
     paths = np.asarray(rows["path"].to_pylist(), dtype=object)
@@ -77,7 +76,7 @@ def summarise(rows: pa.Table) -> pa.Table:
     def add(first: int, end: int, stat: str, x: np.ndarray, good: np.ndarray) -> None:
         row: dict[str, Any] = {"path": paths[first], "n": int(n[first]), "step": end, "stat": stat}
         row |= {"replicates": len(x), "failures": int((~good).sum())}
-        found.append(row | moments(x[good]))
+        found.append(row | numbers_of(x[good]))
 
     for first, last in runs_of(paths, n, step):
         for stat in statistics:
@@ -105,18 +104,17 @@ def last_rows(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def runs_of(*columns: np.ndarray) -> Iterator[tuple[int, int]]:
-    """First and last place (exclusive) of equal consecutive rows."""
+    """Ranges of equal consecutive rows: first row, and the row after the last one."""
     return pairwise([*np.flatnonzero(changes(*columns)).tolist(), len(columns[0])])
 
 
 def changes(*columns: np.ndarray) -> np.ndarray:
-    """Mask of the rows that differ from the row before."""
     fresh = np.ones(len(columns[0]), dtype=bool)
     fresh[1:] = np.any([column[1:] != column[:-1] for column in columns], axis=0)
     return fresh
 
 
-def moments(x: np.ndarray) -> dict[str, float]:
+def numbers_of(x: np.ndarray) -> dict[str, float]:
     if not len(x) or not np.isfinite(x).all():
         return {}
     mean = total(x) / len(x)

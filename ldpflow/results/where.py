@@ -13,14 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ldpflow.errors import InputError
-from ldpflow.settings import closest, nearest
+from ldpflow.settings import closest
 from ldpflow.store.run_store import RunStore
 
 SOME_ROW = "a condition that some row meets"
 MOST_VALUES = 12
-"""An error shows a column with this many values or more as smallest and largest."""
-MOST_NAMED = 40
-"""Largest number of columns that an error lists."""
+"""Of a column with this many values or more, an error shows the smallest and the largest value."""
 
 FORM = "comparisons of a column, one sign and a value, joined by and, or, not: method == 'BB' and n >= 1e5"
 
@@ -37,10 +35,10 @@ OPERATORS: dict[type[ast.AST], Any] = {
 
 
 def condition(text: str, schema: pa.Schema) -> pc.Expression:
-    """The condition as a filter expression.
+    """Read a condition as a filter expression.
 
-    Comparisons (``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in``, ``not in``) of a column with a value,
-    or with ``None`` for a null, joined by ``and``, ``or`` and ``not``.
+    A condition compares columns with values by ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
+    ``not in``, and joins comparisons by ``and``, ``or`` and ``not``. ``None`` stands for null.
     """
     try:
         return read_condition(ast.parse(text.strip(), mode="eval").body, schema)
@@ -59,9 +57,10 @@ def select_rows(
     sort: str | Sequence[str] | None = None,
     columns: str | Sequence[str] | None = None,
 ) -> pa.Table:
-    """Rows that meet a condition, in an order (``-name``: the largest first), with some of the columns.
+    """Rows that meet the condition ``where``, sorted by ``sort``, with the columns ``columns``.
 
-    ``level_state``, also ``state``, may be named in any argument; only ``columns`` adds it.
+    ``-name`` sorts in descending order. Each argument may name ``level_state``, or ``state`` for short. The
+    result has this column if ``columns`` names it.
     """
     kept = table.column_names
     if "state" in str((where, sort, columns)):
@@ -90,7 +89,7 @@ def select_rows(
 
 
 def describe_values(names: Iterable[str], table: pa.Table) -> str:
-    """Values of the named columns that the table has."""
+    """Describe the values of the named columns. Names that are no columns are skipped."""
     found = []
     for name in dict.fromkeys(name for name in names if name in table.column_names):
         held = sorted(pc.unique(table[name]).drop_null().to_pylist())
@@ -109,9 +108,8 @@ def read_names(names: str | Sequence[str], field: str) -> list[str]:
 def check_column(name: str, names: Sequence[str], field: str) -> None:
     if name not in names:
         mean = f"Did you mean '{name}_mean'?" if f"{name}_mean" in names else ""
-        hint = mean or closest(name, names) if len(names) > MOST_NAMED else nearest(name, names)
-        allowed = "a column of the table"
-        raise InputError(field, name, allowed, hint or "The first line of the table as CSV has all names.")
+        hint = mean or closest(name, names) or "The first line of the table as CSV has all names."
+        raise InputError(field, name, "a column of the table", hint)
 
 
 def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expression:
@@ -125,7 +123,7 @@ def is_among(name: str, values: Sequence[Any], schema: pa.Schema) -> pc.Expressi
 
 
 def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
-    """Filter expression of a syntax tree. Raises TypeError if it is no condition."""
+    """Filter expression of a syntax tree. Raises TypeError if the tree is no condition."""
     match node:
         case ast.BoolOp(op=op, values=values):
             return reduce(OPERATORS[type(op)], [read_condition(value, schema) for value in values])
@@ -141,7 +139,10 @@ def read_condition(node: ast.expr, schema: pa.Schema) -> pc.Expression:
 
 
 def compare(name: str, op: ast.cmpop, other: ast.expr, schema: pa.Schema) -> pc.Expression:
-    """One comparison of a column with a number, a text, a truth value, None, or a list of them."""
+    """Filter expression of one comparison.
+
+    Raises TypeError if ``other`` is no number, text, truth value or None, and no list of these.
+    """
     check_column(name, schema.names, "where")
     column, kind = pc.field(name), schema.field(name).type
     has_texts = pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -169,12 +170,12 @@ def compare(name: str, op: ast.cmpop, other: ast.expr, schema: pa.Schema) -> pc.
 
 
 def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
-    """Iterate over the rows of all replicates, part by part, with the settings of their path in front."""
-    from ldpflow.results.summary import stored_settings  # loads SciPy, which `ldpflow summary` does not need
+    """Iterate over the rows of all replicates, part by part. The settings of the path come first."""
+    from ldpflow.results.summary import stored_settings  # loads SciPy
 
     paths = stored_settings(store, damaged="refuse")
     places = {path: at for at, path in enumerate(paths["path"].to_pylist())}
-    longest: dict[str, list[pa.Array]] = {}  # parts share the memory of their path's settings
+    longest: dict[str, list[pa.Array]] = {}  # parts of a path share these settings
     for rows in store.replicates.iterate(damaged="refuse"):
         if rows.num_rows:
             path, count = rows["path"][0].as_py(), rows.num_rows

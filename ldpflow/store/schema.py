@@ -27,24 +27,24 @@ from ldpflow.settings import canonical_json
 THETA = "unit of theta"
 
 CORE = (
-    Column("replicate", "int64", "index", "address of the path within its key"),
+    Column("replicate", "int64", "index", "number of the replicate, from 0"),
     Column("n", "int64", "users", "sample size", title="users", logarithmic=True, identifies=True),
     Column("method", "string", "-", "interval method", identifies=True),
     Column("level", "double", "share", "nominal coverage", identifies=True),
     Column("coordinate", "int32", "index", "coordinate of theta, from 0"),
     Column("truth", "double", THETA, "theta*"),
     Column("estimate", "double", THETA, "centre of the interval"),
-    Column("se", "double", THETA, "the method's own standard error; null where it has none"),
-    Column("lower", "double", THETA, "lower limit; NaN unless finished"),
-    Column("upper", "double", THETA, "upper limit; NaN unless finished"),
-    Column("covered", "bool", "-", "lower <= truth <= upper; null unless finished"),
-    Column("length", "double", THETA, "upper - lower; NaN unless status is ok"),
+    Column("se", "double", THETA, "standard error of the method; null if it has none"),
+    Column("lower", "double", THETA, "lower limit; NaN without an interval"),
+    Column("upper", "double", THETA, "upper limit; NaN without an interval"),
+    Column("covered", "bool", "-", "whether lower <= truth <= upper; null without an interval"),
+    Column("length", "double", THETA, "upper - lower; NaN if status is not ok"),
     Column(
         "status",
         "string",
         "-",
-        "finished: ok, or range_end (it ends at a public range); else undefined (no interval at these "
-        "settings) or diverged",
+        "`ok`, `range_end` (the interval ends at a public range), `undefined` (there is no interval) or "
+        "`diverged` (the path is not finite)",
     ),
 )
 """Columns of the rows of all interval methods."""
@@ -63,9 +63,9 @@ FROZEN = (
 SQUARE, LOSS, GRADIENT = f"({THETA})^2", "loss", "unit of the gradient"
 
 TRAJECTORY_CORE = (
-    Column("replicate", "int64", "index", "address of the path within its key"),
-    Column("n", "int64", "users", "users (records) seen; over many epochs N throughout"),
-    Column("step", "int64", "steps", "steps made by then"),
+    Column("replicate", "int64", "index", "number of the replicate, from 0"),
+    Column("n", "int64", "users", "users (records) seen; with many epochs N at every checkpoint"),
+    Column("step", "int64", "steps", "steps made"),
     Column("last_sq", "double", SQUARE, "squared distance to theta* of the last iterate theta_n"),
     Column("avg_sq", "double", SQUARE, "squared distance to theta* of the average of theta_1, ..., theta_n"),
     Column(
@@ -79,13 +79,13 @@ TRAJECTORY_CORE = (
     Column("tail_exc", "double", LOSS, "excess loss of the average of the second half of the iterates"),
     Column("loss", "double", LOSS, "empirical risk F(theta_t) over the data set"),
     Column("gradient_norm", "double", GRADIENT, "norm of the gradient of the empirical risk at theta_t"),
-    Column("error_norm", "double", GRADIENT, "norm of the private gradient estimate's error"),
+    Column("error_norm", "double", GRADIENT, "norm of the error of the private gradient estimate"),
     Column("noise_norm", "double", GRADIENT, "norm of the noise in the private gradient estimate"),
-    Column("output_loss", "double", LOSS, "empirical risk at the output, an iterate chosen at random"),
+    Column("output_loss", "double", LOSS, "empirical risk at the output, a random iterate"),
     Column(
         "output_gradient_norm", "double", GRADIENT, "norm of the gradient of the empirical risk at the output"
     ),
-    Column("status", "string", "-", "ok, or diverged: values NaN"),
+    Column("status", "string", "-", "`ok`, or `diverged` (values are NaN)"),
 )
 """Columns of the rows of all trajectories. A column that does not apply to a path is null."""
 

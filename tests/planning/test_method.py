@@ -18,7 +18,7 @@ NOISE = math.e / (math.e - 1) ** 2
 
 
 def arrival(k, bias):
-    return Arrival(k, 1.0, bias, 0.0, bias, 1.0, 0.0)
+    return Arrival(k, 1.0, bias, 0.0, bias, 1.0)
 
 
 @pytest.mark.parametrize(

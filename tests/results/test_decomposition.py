@@ -141,7 +141,7 @@ def test_chance_names_at_most_the_share_of_effects_that_is_told():
 
 def test_paths_that_explode_and_failures_are_told():
     row = {"length_mean": 1e10, "length_median": 0.2, "failures": 0, "replicates": 500}
-    assert "another order of magnitude" in extremes(row) and not failures(row)
+    assert "orders of magnitude" in extremes(row) and not failures(row)
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
     row |= {"coverage_failures_as_misses_mcse": 0.034}
     assert not extremes(row) and "54 of 200" in failures(row) and "0.630 ± 0.034" in failures(row)
@@ -162,15 +162,14 @@ KINDS = [k for k in INTERVAL_METHODS if k not in ("joint", "TRC", "inversion", "
 def run(tmp_path_factory):
     """All methods at a biased quantile: the run, rows of its summary with their sentences, explanation."""
     study = changed(
-        replicates=100,
-        problem={"kind": "quantile", "tau": 0.9},
-        mechanism={"kind": "randomized_response", "epsilon": 1},
-        grid={"n": [4000], "level": [0.9]},
-        algorithm={"kind": "ldp_sgd"},
+        replicates=96, problem={"kind": "quantile", "tau": 0.9}, algorithm={"kind": "ldp_sgd"},
+        mechanism={"kind": "randomized_response", "epsilon": 1}, grid={"n": [500], "level": [0.9]},
         method=[{"kind": kind} for kind in KINDS],
-    )
+    )  # fmt: skip
     folder = tmp_path_factory.mktemp("many")
-    run_study(Study.from_mapping(study), folder, engine="serial")
+    with pytest.MonkeyPatch.context() as patch:
+        uncompiled.use(patch)
+        run_study(Study.from_mapping(study), folder, engine="serial")
     store = RunStore(folder)
     table = explain(store, store.read_summary())
     rows = store.read_summary().to_pylist()
@@ -203,12 +202,9 @@ def test_explanations_of_a_real_run_add_up(run):
 def test_every_coordinate_is_explained(tmp_path, monkeypatch):
     uncompiled.use(monkeypatch)
     study = changed(
-        replicates=20,
-        problem={"kind": "linear_regression", "coefficients": [1.0, 0.5]},
-        mechanism={"kind": "laplace", "epsilon": 2},
-        grid={"n": [200], "level": [0.9]},
-        method={"kind": "SN"},
-    )
+        replicates=4, problem={"kind": "linear_regression", "coefficients": [1.0, 0.5]},
+        mechanism={"kind": "laplace", "epsilon": 2}, grid={"n": [50], "level": [0.9]}, method={"kind": "SN"},
+    )  # fmt: skip
     run_study(Study.from_mapping(study), tmp_path, engine="serial")
     table = explain(RunStore(tmp_path), RunStore(tmp_path).read_summary())
     assert table.num_rows == 2 and None not in table["explanation"].to_pylist()
@@ -221,10 +217,8 @@ def test_counts_of_causes(run):
     for count, words in ((1, b"Each effect is judged by itself"), (0, b"")):
         note = with_note(table.slice(0, count)).schema.metadata[b"note"]
         assert note[:31] == words, "one cell has no counts"
-    rows = [
-        *({"method": "SN", "cause_class": name} for name in ("biased", "too short", "too short")),
-        {"method": "BB", "cause_class": None},
-    ]
+    causes = (("SN", "biased"), ("SN", "too short"), ("SN", "too short"), ("BB", None))
+    rows = [{"method": method, "cause_class": cause} for method, cause in causes]
     assert count_causes(rows) == "SN: 2 too short, 1 biased; BB: 1 unknown"
 
 
@@ -281,7 +275,6 @@ def test_no_error_is_rounded_to_0():
 
 
 def test_the_printed_table_says_what_its_dashes_and_means_are(run):
-    """Methods without an effect of variability, and cells without any effect."""
     table = run[2].filter(pc.is_in(run[2]["method"], pa.array(["SN", "BM"])))
     lost = {"failures": 150, "coverage": None, "coverage_mcse": None}
     lost |= dict.fromkeys(f"{effect}_effect" for effect in EFFECTS)
@@ -297,13 +290,12 @@ def test_arrival_is_said_of_averages(run):
     about = {method for method, text in said.items() if "predicted bias of the average" in text}
     assert about == {kind for kind in KINDS if INTERVAL_METHODS[kind].around_average}
     # One unit for both biases, and no advice that another method's contradicts.
-    measured = re.search(r"measured ([+-]\S+):", said["BB"])[1]
+    measured = re.search(r"measured ([+-]\S+)\. ", said["BB"])[1]
     assert f"bias of {measured} SE" in said["BB"]
-    assert "smaller steps" not in said["BB"] and "or larger steps" not in said["TR"]
+    assert "or larger steps" not in said["TR"]
 
 
 def test_the_bundled_averages_are_those_whose_estimate_is_one(run):
-    """By the numbers: every bundled method that applies, against the oracle's estimates."""
     table = run[0].replicates.read(damaged="refuse").sort_by("replicate")
     estimates = {kind: table.filter(pc.equal(table["method"], kind))["estimate"] for kind in KINDS}
     same = {kind for kind, found in estimates.items() if found.equals(estimates["oracle"])}

@@ -16,7 +16,6 @@ GRID = np.array([10, 20, 50, 100])
 
 
 def cell(ok, covered, length):
-    """Rows of one cell."""
     values = {name: np.zeros(len(ok)) for name in ("truth", "estimate", "se", "lower", "upper")}
     values |= {"covered": np.where(ok, covered, np.nan), "length": np.where(ok, length, np.nan)}
     return CellRows(replicate=np.arange(len(ok)), ok=ok, **values)

@@ -1,6 +1,5 @@
 """Reading a run whose plug-in is not loaded: explanations, and which rows are of the same users."""
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -8,11 +7,10 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.engine.run import run_study
-from ldpflow.report.page import commands
 from ldpflow.report.results import Results
-from ldpflow.results.design import places_of
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.run_store import RunStore
+from tests.kernels import uncompiled
 from tests.studies import forget_plugins
 
 PLUGIN = str(Path(__file__).with_name("own_parts.py"))
@@ -20,6 +18,11 @@ LAW = str(Path(__file__).parents[1] / "api" / "plugin_law.py")
 forget_own = partial(
     forget_plugins, "own_quantile", "own_response", "own_sgd", "own_runs", "ramp", "coarse_thresholds"
 )
+
+
+@pytest.fixture(autouse=True)
+def without_kernels(monkeypatch):
+    uncompiled.use(monkeypatch)
 
 
 def swept(out, plugin=PLUGIN, **parts):
@@ -31,21 +34,15 @@ def swept(out, plugin=PLUGIN, **parts):
         "methods": [lf.SelfNormalization(), lf.Oracle()],
         "replicates": 40,
     }
-    run_study(lf.Study(**given | parts, n=[500], name="own", plugins=[plugin]), out, engine="serial")
+    run_study(lf.Study(**given | parts, n=[100], name="own", plugins=[plugin]), out, engine="serial")
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        {"plugin": LAW, "problem": {"kind": "quantile", "law": "ramp", "tau": 0.25}},
-        {
-            "problem": {"kind": "own_quantile"},
-            "mechanism": {"kind": "own_response", "epsilon": 1.0},
-            "algorithm": {"kind": "own_sgd"},
-        },
-    ],
-    ids=["law", "all"],
-)
+OWN = {"problem": {"kind": "own_quantile"}, "algorithm": {"kind": "own_sgd"}}
+ALL_OWN = OWN | {"mechanism": {"kind": "own_response", "epsilon": 1.0}}
+RAMP = {"plugin": LAW, "problem": {"kind": "quantile", "law": "ramp", "tau": 0.25}}
+
+
+@pytest.mark.parametrize("part", [RAMP, ALL_OWN], ids=["law", "all"])
 def test_a_run_is_explained(part, tmp_path):
     swept(tmp_path / "run", **part)
     forget_own()
@@ -53,50 +50,35 @@ def test_a_run_is_explained(part, tmp_path):
     assert len(found) == 2 and all(text.startswith("Coverage 0.") for text in found)
 
 
-def compared(run):
-    return {row["method"]: row for row in run.compare(baseline="BM").to_pylist()}
+def test_rows_of_several_replicates_are_compared_with_their_equals_alone(tmp_path):
+    """BM on single replicates, and PAR and its copy in a plug-in on five replicates a row.
 
-
-def test_rows_of_several_runs_are_not_paired_with_others(tmp_path):
-    """BM on single replicates, PAR and a plug-in's copy of it on five a row.
-
-    The number survives compaction, which joins cells of any number of runs in one part, and growth.
+    The number survives compaction, which joins cells of any number of replicates in one part, and growth.
     """
     methods = [{"kind": kind} for kind in ("BM", "PAR", "own_runs")]
     swept(tmp_path, methods=methods, replicates=100)
-    runs, store = lf.open_run(tmp_path), RunStore(tmp_path)
-    with_it = compared(runs)
-    forget_own()
-    without = compared(runs)
-    assert without == with_it
-    assert without["own_runs"]["paired"] is False and without["own_runs"]["pairs"] == 20
-    # Both are made of the same five runs, and the copy has PAR's numbers.
-    (own,) = (row for row in runs.compare(baseline="PAR").to_pylist() if row["method"] == "own_runs")
-    assert own["paired"] is True and own["coverage_difference"] == 0.0 and own["length_ratio"] == 1.0
+    store = RunStore(tmp_path)
     store.replicates.compact(store.replicates.path_keys())
     swept(tmp_path, methods=methods, replicates=120)
     forget_own()
-    assert compared(runs)["own_runs"]["paired"] is False and compared(runs)["own_runs"]["pairs"] == 24
-    found = {
-        name: cell.runs
-        for keys, cells in stored_cells(store, damaged="refuse")
-        for name, cell in zip(keys["method"].to_pylist(), cells, strict=True)
-    }
+    pieces = stored_cells(store, damaged="refuse")
+    found = {name: cell.runs for keys, cells in pieces
+             for name, cell in zip(keys["method"].to_pylist(), cells, strict=True)}  # fmt: skip
     assert found == {"BM": 1, "PAR": 5, "own_runs": 5}
+    # The copy has the numbers of PAR.
+    (own,) = lf.open_run(tmp_path).compare(baseline="PAR").to_pylist()
+    assert own["method"] == "own_runs" and own["pairs"] == 24
+    assert own["coverage_difference"] == 0.0 and own["length_ratio"] == 1.0
 
 
 def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
-    """Two commands, one method each: both are named, and the study that gives the rows loads the copy."""
-    parts = {"problem": {"kind": "own_quantile"}, "algorithm": {"kind": "own_sgd"}}
-    swept(tmp_path / "run", **parts, methods=[{"kind": "own_runs"}])
-    swept(tmp_path / "run", **parts, methods=[{"kind": "BM"}])
-    with_it = Results.load(tmp_path / "run")
-    expected = {(row["path"], row["method"]) for row in with_it.rows}
-    made = places_of(lf.Study.from_toml(with_it.design.text))
-    assert {(path, json.loads(cell)["method"]) for path, cell in made} == expected and len(expected) == 2
+    """Two commands with a method each make a full factorial design of both methods."""
+    swept(tmp_path / "run", **OWN, methods=[{"kind": "own_runs"}])
+    swept(tmp_path / "run", **OWN, methods=[{"kind": "BM"}])
+    found = [Results.load(tmp_path / "run").design]
     forget_own()
-    without = Results.load(tmp_path / "run")
-    assert without.design.factorial and "own_runs" in without.design.text and "BM" in without.design.text
-    (copy,) = (tmp_path / "run" / "plugins").glob("own_parts-*/own_parts.py")
-    (command,) = commands(without)
-    assert f"--plugin {copy}" in command
+    found.append(Results.load(tmp_path / "run").design)
+    for design in found:
+        assert design.factorial and design.text == "", "no single study gives the rows"
+        assert {entry["kind"] for entry in design.study["method"]} == {"own_runs", "BM"}
+        assert [entry["kind"] for entry in design.study["algorithm"]] == ["own_sgd"]

@@ -117,7 +117,7 @@ def test_feasible_n_is_that_of_the_bias_in_long_runs(records):
     ],
 )  # fmt: skip
 def test_verdict(k, bias, start, steps, w, expected):
-    assert Arrival(k, 1.0, bias, start, steps, w, 0.0).verdict == expected
+    assert Arrival(k, 1.0, bias, start, steps, w).verdict == expected
 
 
 def grid():

@@ -96,14 +96,12 @@ def test_heavier_tails_enter_by_their_kurtosis():
     assert not agrees(found["last_exc"], theory_curves(normal, [400])["limit"]["last_exc"][0], 4.5)
 
 
-def test_small_steps_reach_the_bound_and_large_ones_diverge():
-    """DP-SSGD: (d/N)(sigma^2 + 4 alpha^2 zeta^2), below Lemma 3.5; no limit beyond 2 b/(R^2 + b - 1)."""
+def test_the_risk_of_small_steps_and_that_large_ones_diverge():
+    """DP-SSGD: (d/N)(sigma^2 + 4 alpha^2 zeta^2); no limit beyond 2 b/(R^2 + b - 1)."""
     d, b, n, eta, noise = 6, 50, 200_000, 1e-3, 144.0
     c = theory.second_moments(np.ones(d), np.zeros(d), 1, eta, 0.64, noise, n)
     _, tail = theory.mean_risks(c, np.ones(d), eta, n)
     assert tail == pytest.approx(d / n * (0.64 + noise), rel=0.03)
-    assert tail < theory.lemma_35(np.ones(d), d + 2, eta, n, 0.0, 0.64, noise)
-    assert theory.lemma_35(np.ones(d), d + 2, 0.2, n, 0.0, 1.0, 0.0) == math.inf
     for factor, grows in ((0.99, False), (1.01, True)):
         c = theory.second_moments(np.ones(d), np.ones(d), b, factor * 2 * b / (b + d + 1), 0.0, 0.0, 2000)
         assert (c[-1].sum() > d) == grows

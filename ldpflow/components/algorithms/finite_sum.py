@@ -51,7 +51,7 @@ NOTION = "(eps, delta)-DP (central)"
 UNIT = "record (replacement)"
 LARGEST_STEPS = 2**40
 DEFAULT_EPOCHS = 20.0
-COST = "c of the transcript's RDP c z / (2 sigma^2); null for `dp_sgd` and without noise"
+COST = "c in the RDP c z / (2 sigma^2) of order z of the transcript; null for `dp_sgd` and without noise"
 MEMORY_BUDGET = 2**30
 """Most bytes for the records and arrays of LANES replicates."""
 
@@ -117,16 +117,16 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     carries_privacy: ClassVar[bool] = True
 
     derived: ClassVar[tuple[Column, ...]] = (
-        Column("epochs", "double", "epochs", "q = T/M"),
-        Column("steps", "int64", "steps", "T"),
+        Column("epochs", "double", "epochs", "number of epochs q = T/M"),
+        Column("steps", "int64", "steps", "number of steps T"),
         Column("alpha", "double", "share", "weight of the new gradient in the momentum"),
         Column("eta", "double", "unit of w", "step length"),
-        Column("cross", "double", "share", "gamma of the paper; null for algorithms without it"),
+        Column("cross", "double", "share", "the paper's gamma; null if the algorithm has none"),
         Column("sigma", "double", "-", "noise multiplier; 0 without noise"),
         Column("cost", "double", "-", COST),
-        Column("rho", "double", "nats", "c / (2 sigma^2)"),
-        Column("lipschitz", "double", "unit of the gradient", "G with which sigma is computed"),
-        Column("smoothness", "double", "1/unit of w", "L with which sigma is computed"),
+        Column("rho", "double", "nats", "rho = c / (2 sigma^2) of the zCDP guarantee"),
+        Column("lipschitz", "double", "unit of the gradient", "G, for which privacy is proved"),
+        Column("smoothness", "double", "1/unit of w", "L, for which privacy is proved"),
     )
 
     epsilon: Epsilon = 1.0

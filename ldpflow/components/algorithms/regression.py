@@ -21,7 +21,7 @@ from ldpflow.numerics.accounting import Accounting, clipping_noise_multiplier, r
 
 BUDGET = (
     Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
-    Column("rho", "double", "nats", "zCDP of the whole run"),
+    Column("rho", "double", "nats", "rho of the zCDP guarantee of the whole run"),
 )
 """Privacy columns of an algorithm with a noise multiplier."""
 
@@ -55,8 +55,8 @@ class PrivateRegression(OnePassRegression):
     epsilon, delta : float
         Central budget of the whole run, for replacing one record.
     accounting : str
-        How alpha follows from the budget: ``disjoint`` (zCDP), ``gdp`` (exact) or ``paper`` (see
-        ldpflow.numerics.accounting).
+        How alpha follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper``
+        (see ldpflow.numerics.accounting).
     noise_multiplier : float, optional
         alpha, in place of epsilon. Epsilon then follows from alpha.
     """
@@ -111,9 +111,9 @@ class MinibatchRegression(PrivateRegression):
     """
 
     derived: ClassVar[tuple[Column, ...]] = (
-        Column("steps", "int64", "steps", "T"),
-        Column("threshold_records", "int64", "records", "records of a step for the clipping threshold"),
-        Column("gradient_records", "int64", "records", "records of a step for the gradient"),
+        Column("steps", "int64", "steps", "number of steps T"),
+        Column("threshold_records", "int64", "records", "records of a step that set the threshold"),
+        Column("gradient_records", "int64", "records", "records of a step that make the gradient"),
         *BUDGET,
     )
 

@@ -65,7 +65,7 @@ RANGE_END = Column(
     "range_end",
     "double",
     "1",
-    "1 where the interval ends at the public range, so that its length measures nothing, else 0",
+    "1 if the interval ends at the public range, else 0",
     summaries=(
         Summary(
             "range_end_share",
@@ -96,11 +96,11 @@ class Inversion(IntervalMethod):
             "unasked",
             "double",
             "count",
-            "questions of the public coin that fell to no user",
+            "number of questions that the public coin gave to no user",
             summaries=(
                 Summary(
                     "unasked_share",
-                    "share of replicates with a question that fell to no user",
+                    "share of replicates with a question that no user got",
                     beyond=0.5,
                     caution="a question fell to no user: n is small for this number of bins",
                 ),

@@ -26,7 +26,7 @@ Quantile = Annotated[Literal["normal", "t"], QUANTILE]
 Batches = Annotated[
     int,
     Field(ge=2, le=10**6),
-    Setting("count", "batches of BM where given; null is the default, floor(n^(1/4))", logarithmic=True),
+    Setting("count", "number of batches of BM; null is the default, floor(n^(1/4))", logarithmic=True),
 ]
 BatchRule = Annotated[
     str,

@@ -203,7 +203,7 @@ JOINT = (
         "1 if the joint region holds theta*, else 0; first coordinate only",
         summaries=(
             Summary("joint_coverage", "share of joint regions that hold theta*", beyond=0.5),
-            Summary("joint_coverage_mcse", "sqrt(p (1 - p)/R) of it", beyond=0.5, error=True, shown=False),
+            Summary("joint_coverage_mcse", "sqrt(p (1 - p)/R)", beyond=0.5, error=True, shown=False),
         ),
     ),
     Column("joint_volume", "double", "unit of theta^d", "volume of the joint region; first coordinate only"),
@@ -211,7 +211,7 @@ JOINT = (
         "joint_size",
         "double",
         "1",
-        "(volume over that of the region with the true Sigma)^(1/d): a ratio of lengths",
+        "(volume / volume of the region with the true Sigma)^(1/d)",
         summaries=(
             Summary("joint_size_mean", "mean of the joint region's size", mean=True),
             Summary("joint_size_mcse", "sd(joint_size)/sqrt(R)", mean=True, error=True, shown=False),

@@ -102,11 +102,11 @@ CHECKS = (
     ),
     check(
         "lack_of_fit",
-        "t statistic of the next power in TR's fit; for vectors of the own slope, late half of the run "
-        "against early",
+        "t statistic of the next power in TR's fit; for a vector, of the difference of the coordinate's own "
+        "slope between the late and the early half of the run",
         summary(
             "poor_fit",
-            "share of finished rows with abs(lack_of_fit) > 2.576; .01 where the degree suffices",
+            "share of finished rows with abs(lack_of_fit) > 2.576; it is .01 if the degree suffices",
             beyond=2.576,
             caution="the degree does not suffice (significant at 1%; take degree = 3, which needs 45 "
             "relaxation times, or smaller steps)",
@@ -124,7 +124,7 @@ ROOT_CHECKS = (
     *CHECKS,
     check(
         "early_shift",
-        "root of TR's fit without the first 3 to 6% of the steps, less TR's; not for fits of a vector",
+        "root of a fit without the first 3 to 6% of the steps, less the root of TR's fit; null for vectors",
         summary(
             "early_steps",
             "share of finished rows with abs(early_shift) > 1; below .04 in most cells where TR covers",
