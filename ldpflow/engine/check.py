@@ -1,7 +1,7 @@
-"""Check of a run (every part, row and checksum), and its repair.
+"""Check of a run and its repair.
 
-Rows are compared with themselves, the summary with the rows, and a random share of the replicates with what
-is computed again, bit by bit.
+A check reads every part and verifies checksums. It tests each row by rules and compares the summary with the
+rows. It can compute a random share of the replicates again and compare all bits with the stored rows.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from ldpflow.study.stored import stored_study, study_to_run, uses_files
 
 STATUSES = {REPLICATE_ROWS: (*FINISHED, "undefined", "diverged"), TRAJECTORY_ROWS: ("ok", "diverged")}
 Fault = tuple[str, NDArray[np.bool_]]
-"""A rule that rows break, and the rows that break it."""
+"""Description of a fault, and True for each row that has it."""
 
 
 def row_reason(kind: Kind, table: pa.Table) -> str | None:
-    """Reason why a row cannot have come from a simulation, with the first such row; None without one."""
+    """Reason why a row cannot come from a simulation, with the first such row. None if no row has a fault."""
     for what, where in row_faults(kind, table):
         if where.any():
             row = table.slice(int(where.argmax()), 1).to_pylist()[0]
@@ -89,18 +89,18 @@ def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
 
 
 def values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Doubles, NaN for null."""
+    """Convert a column to doubles. Null becomes NaN."""
     return np.asarray(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
 
 
 def cell_reason(part: Part) -> str | None:
-    """Reason why a method of the part's version has no such cells, or None."""
+    """Reason why the settings of a cell fit no interval method, or None."""
     plugins = any(str(name).startswith("plugin") for name in part.meta.get("versions", {}))
     for cell in part.cells:
         method = INTERVAL_METHODS.get(str(cell.get("method")))
         bundled = method is not None and method.__module__.startswith("ldpflow.")
         if "method" not in cell or (plugins and not bundled):
-            continue  # a plug-in's method of that name may be another one here
+            continue  # this process may have a plug-in with another method of that name
         try:
             Cell.from_columns({**cell})
         except (LdpflowError, KeyError, ValueError, TypeError):
@@ -109,11 +109,14 @@ def cell_reason(part: Part) -> str | None:
 
 
 BLOCK = 8
-"""Replicates that are computed together."""
+"""Replicates that are computed again together."""
 
 
 def sample_blocks(parts: list[Part], share: float, chance: random.Random) -> list[tuple[int, int]]:
-    """Random ranges of replicates of one path, about this share of all and at least one of each part."""
+    """Choose about this share of the replicates of one path, in blocks, with at least one block of each part.
+
+    Returns (first, end) of each block, ``end`` exclusive.
+    """
     found = set()
     for part in parts:
         starts = range(part.first, part.last, BLOCK)
@@ -123,9 +126,9 @@ def sample_blocks(parts: list[Part], share: float, chance: random.Random) -> lis
 
 
 def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator[str]:
-    """Differences in a random share of the replicates of readable parts, when these are computed again.
+    """Compute a random share of the replicates again, and describe each difference from the readable parts.
 
-    The choice is another one every time: those who edit rows must not know it.
+    Each call chooses other replicates, so an editor of rows cannot know which ones are compared.
     """
     chance = random.Random()
     try:
@@ -158,7 +161,7 @@ def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong in a run; ``bad`` names the parts that have to be computed again."""
+    """A fault of a run. ``bad`` has the names of parts that a repair has to compute again."""
 
     what: str
     bad: tuple[str, ...] = ()
@@ -168,9 +171,9 @@ class Finding:
 
 
 def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """Look for anything wrong in a run. Returns findings and numbers of parts and rows. Changes nothing.
+    """Check a run without changing it. Returns the findings, and the numbers of parts and rows.
 
-    ``recompute``: share of the replicates, chosen at random, that is computed again and compared bit by bit.
+    ``recompute`` is the share of the replicates to compute again, above 0 and at most 1. None: no replicate.
     """
     if recompute is not None and not 0 < recompute <= 1:
         raise InputError("recompute", recompute, "a share of the replicates, above 0 and at most 1")
@@ -182,9 +185,9 @@ def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], 
 
 
 def repair_run(run: str, **options: Any) -> RunResult:
-    """Set bad parts aside, remove doubled rows, and compute what is missing then.
+    """Set bad parts aside, remove repeated rows, and compute missing rows.
 
-    ``options`` are those of :func:`~ldpflow.engine.run.run_study`.
+    ``options`` are passed to :func:`~ldpflow.engine.run.run_study`.
     """
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
@@ -197,7 +200,6 @@ def repair_run(run: str, **options: Any) -> RunResult:
 
 
 def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """All findings, and the numbers of parts and rows looked at."""
     study, mapping = None, {}
     findings: list[Finding] = []
     try:
@@ -216,7 +218,7 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
     broken = {name for finding in findings for name in finding.bad}
     whole = [part for part in replicates if part.name not in broken]
     with warnings.catch_warnings():
-        # Broken parts are findings already.
+        # The warnings are about broken parts, which are findings already.
         warnings.simplefilter("ignore")
         findings += [] if study is None else gap_findings(store, study)
         findings += summary_findings("summary.parquet", store.read_summary, stored_summary, store, whole)
@@ -231,7 +233,7 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
 
 
 def checked_parts(dataset: Dataset, study: Study | None) -> tuple[list[Part], dict[str, str]]:
-    """Parts with nothing wrong in them, and the reasons why others are bad, by name."""
+    """Parts without a fault, and the faults of the other parts by name."""
     unusable: list[UnreadablePart] = []
     parts = dataset.scan(damaged=unusable)
     bad = {part.name: part.reason for part in unusable}
@@ -247,9 +249,9 @@ def equal_summaries(stored: pa.Table, again: pa.Table) -> bool:
 
 
 def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) -> bool:
-    """Whether a column of a summary is the one computed again.
+    """Whether a stored column of a summary equals the same column computed again.
 
-    The last digits of normal probabilities and of theory are those of a library on one kind of processor.
+    The last digits of normal probabilities and of theory depend on a library and the processor.
     """
     if stored.equals(again):
         return True
@@ -260,7 +262,7 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
     ours, theirs = (column.drop_null().to_numpy() for column in (again, stored))
     if name in DIAGNOSIS_COLUMNS or name.startswith("theory_"):
         return np.allclose(theirs, ours, rtol=1e-9, atol=1e-12, equal_nan=True)
-    return np.array_equal(theirs, ours, equal_nan=True)  # an oracle's length is NaN without a density
+    return np.array_equal(theirs, ours, equal_nan=True)  # lengths of the oracle are NaN without a density
 
 
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
@@ -274,7 +276,7 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
 
 
 def provenance_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
-    """A broken provenance.json, and a first line of study.toml with the hash of another study."""
+    """Findings for a broken provenance.json, and for a wrong hash in the first line of study.toml."""
     try:
         sessions = read_sessions(store)
     except DamagedRun as error:
@@ -282,7 +284,7 @@ def provenance_findings(store: RunStore, study: Study | None, mapping: dict[str,
         return
     if study is None or not sessions:
         return
-    # Another version may have further settings, and another plug-in has another digest.
+    # The hash is compared only if version and plug-ins are those of the last session.
     ours = (sessions[-1].get("versions") or {}).get("ldpflow") == __version__
     equal_plugins = all(loaded_plugins().get(name) == digest for name, digest in stored_plugins(mapping))
     found, wanted = (store.read_study() or "").partition("\n")[0].removeprefix(RESOLVED), study.hash()
@@ -294,7 +296,8 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
     """Reason why a part with a readable footer is bad, or None."""
     table = dataset.load(part)
     if isinstance(table, UnreadablePart):
-        return None if table.reason == REMOVED else table.reason  # compacted away meanwhile
+        # A sweep may have merged the part into another one since the scan.
+        return None if table.reason == REMOVED else table.reason
     try:
         rows = arrange(dataset.kind, table, part.cells)
     except ValueError as error:
@@ -321,7 +324,7 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
 
 
 def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
-    """Rows that lie in two parts, equal or not."""
+    """Findings for rows that two parts have, equal or not."""
     shared = overlapping_parts(parts)
     findings = []
     for key in sorted({part.path_key for part in parts if part.name in shared}):
@@ -338,15 +341,17 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
 
 
 def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
-    """Rows that the study needs and no part has."""
+    """Findings for rows of the study that no part has, at most three ranges of each path."""
     for plan in study.plans():
         missing = gaps(store, plan, study.seed, study.replicates)
         if missing:
-            wanted = [f"{len(gap.cells)} cells" if gap.cells else "the trajectory" for gap in missing[:3]]
-            spans = [f"{gap.first} to {gap.last - 1}" for gap in missing[:3]]
-            ranges = ", ".join(f"{span} of {what}" for span, what in zip(spans, wanted, strict=True))
+            ranges = [
+                f"{gap.first} to {gap.last - 1} of "
+                + (f"{len(gap.cells)} cells" if gap.cells else "the trajectory")
+                for gap in missing[:3]
+            ]
             more = "" if len(missing) <= 3 else f" and {len(missing) - 3} more ranges"
-            yield Finding(f"path p{plan.simulator.key}: replicates missing: {ranges}{more}")
+            yield Finding(f"path p{plan.simulator.key}: replicates missing: {', '.join(ranges)}{more}")
 
 
 def summary_findings(
@@ -356,11 +361,11 @@ def summary_findings(
     store: RunStore,
     parts: list[Part],
 ) -> Iterator[Finding]:
-    """A stored summary against the one computed again from the rows of the parts."""
+    """Findings for a stored summary that differs from the summary computed again from the rows."""
     try:
         stored = read()
     except InputError as error:
-        if error.value != store.full("study.toml"):  # a finding of its own
+        if error.value != store.full("study.toml"):  # another function has a finding for it
             yield Finding(f"{file}: cannot be read: {error.value}")
         return
     if stored is None:
@@ -377,7 +382,10 @@ def summary_findings(
 
 
 def verify_run(store: RunStore, against: str) -> Comparison:
-    """The run's numbers, computed from its checked rows, with the published ones."""
+    """Check the rows of a run, summarise them, and compare the summary with the published numbers.
+
+    ``against`` is the name of a published table.
+    """
     findings = []
     with store.named_errors():
         stored = store.read_summary()
@@ -387,7 +395,7 @@ def verify_run(store: RunStore, against: str) -> Comparison:
             raise InputError("run", store.root, "a run whose rows are whole", " ".join(found[:3]))
         summary = stored_summary(store, damaged="refuse") if parts else stored
     if not parts:
-        findings = ["the run has no rows: its summary is taken as it is, and follows from nothing"]
+        findings = ["the run has no rows: the numbers are those of summary.parquet, which nothing confirms"]
     elif stored is not None and not equal_summaries(stored, summary):
-        findings = ["summary.parquet is not that of the rows: the numbers here are computed from them"]
+        findings = ["summary.parquet differs from the rows: the numbers here are computed from the rows"]
     return replace(compare(summary, against), findings=findings)

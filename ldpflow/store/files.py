@@ -367,6 +367,9 @@ Result = TypeVar("Result")
 def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
     """Iterate over items and results in order. A few results are computed at a time, in threads."""
     items = list(items)
+    if len(items) == 1:
+        yield items[0], function(items[0])
+        return
     with ThreadPoolExecutor(READERS) as pool:
         for start in range(0, len(items), READERS):
             few = items[start : start + READERS]
