@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.batching import gaps
 from ldpflow.engine.loop import RunResult
@@ -35,7 +34,7 @@ from ldpflow.store.dataset import REMOVED, Dataset, overlapping_parts, paths_to_
 from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.run_store import RESOLVED, RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, TRAJECTORY_ROWS, Kind
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_plugins
@@ -200,7 +199,7 @@ def repair_run(run: str, **options: Any) -> RunResult:
 
 
 def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    study, mapping = None, {}
+    study = None
     findings: list[Finding] = []
     try:
         mapping = stored_mapping(store) or {}
@@ -208,7 +207,7 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         findings += study_findings(store, study, mapping)
     except InputError as error:
         findings.append(Finding(f"study.toml: {error}"))
-    findings += provenance_findings(store, study, mapping)
+    findings += provenance_findings(store)
     (replicates, bad), (followed, others) = (checked_parts(dataset, study) for dataset in store.datasets())
     bad |= others
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
@@ -275,21 +274,12 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
 
 
-def provenance_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
-    """Findings for a broken provenance.json, and for a wrong hash in the first line of study.toml."""
+def provenance_findings(store: RunStore) -> list[Finding]:
     try:
-        sessions = read_sessions(store)
+        read_sessions(store)
     except DamagedRun as error:
-        yield Finding(f"provenance.json: {error}")
-        return
-    if study is None or not sessions:
-        return
-    # The hash is compared only if version and plug-ins are those of the last session.
-    ours = (sessions[-1].get("versions") or {}).get("ldpflow") == __version__
-    equal_plugins = all(loaded_plugins().get(name) == digest for name, digest in stored_plugins(mapping))
-    found, wanted = (store.read_study() or "").partition("\n")[0].removeprefix(RESOLVED), study.hash()
-    if ours and equal_plugins and found != wanted:
-        yield Finding(f"study.toml: its first line has the hash {found[:16]}, its settings have {wanted}")
+        return [Finding(f"provenance.json: {error}")]
+    return []
 
 
 def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:

@@ -141,7 +141,7 @@ def cluster_address(address: str | None) -> str:
 class Jobs:
     """Client of the jobs of a cluster, whose ``address`` is from :func:`cluster_address`.
 
-    Refuses a cluster that does not answer, and one with another token, Ray version or Python version.
+    Refuses a cluster that does not answer or has another token.
     """
 
     def __init__(self, address: str) -> None:
@@ -159,8 +159,6 @@ class Jobs:
                 self.client: Any = limited_client(JobSubmissionClient)(address)
         except (ImportError, AttributeError) as error:
             raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
-        with self.named_errors():
-            self.check_versions()
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
@@ -186,23 +184,6 @@ class Jobs:
             if "ray[default]" in text:
                 raise MissingExtra("cluster", ["Ray's client of jobs"]) from error
             raise LdpflowError(f"{self.address}: {text}") from error
-
-    def check_versions(self) -> None:
-        """Refuse a cluster with another Ray or another Python."""
-        import ray
-
-        answer = self.client._do_request("GET", "/api/v0/cluster_metadata")
-        if answer.status_code != 200:
-            raise LdpflowError(f"{self.address}: {answer.status_code} {answer.text[:200]}")
-        there = answer.json()["data"]
-        ours = {"Ray": ray.__version__, "Python": "{}.{}".format(*sys.version_info)}
-        python = ".".join(str(there["pythonVersion"]).split(".")[:2])
-        theirs = {"Ray": there["rayVersion"], "Python": python}
-        wrong = [name for name in ours if ours[name] != theirs[name]]
-        if wrong:
-            says = ", ".join(f"{name} {theirs[name]} there and {ours[name]} here" for name in wrong)
-            hint = f"{says}. Install equal versions (cluster.yaml has those of the cluster)."
-            raise InputError("address", self.address, "a cluster with this machine's Ray and Python", hint)
 
     def submit(self, study: Study, out: str, options: Sequence[str] = ()) -> str:
         """Submit a study, and wait until :func:`check` has passed on the head. Returns the job's id.

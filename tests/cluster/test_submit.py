@@ -1,15 +1,12 @@
 """A study as a job: over HTTP, with a token, to a cluster that ``ray start`` made."""
 
 import re
-import sys
 import time
 import urllib.error
 import urllib.request
-from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
-import ray
 
 from ldpflow.cli import main
 from ldpflow.engine import jobs
@@ -73,17 +70,6 @@ def followed(cluster, job):
     done = cluster.run(*f"ray.scripts.scripts job logs {job} --address {cluster.address} --follow".split())
     assert done.returncode == 0 and f"'{job}' succeeded" in done.stdout + done.stderr, done
     return done.stdout
-
-
-def test_another_version_of_ray_or_python():
-    there = {"rayVersion": "2.1.0", "pythonVersion": "3.99.1"}
-    answer = SimpleNamespace(status_code=200, json=lambda: {"data": there})
-    head = object.__new__(jobs.Jobs)
-    head.address, head.client = "http://head:8265", SimpleNamespace(_do_request=lambda *words: answer)
-    with pytest.raises(InputError, match="^address: 'http://head:8265'") as refused:
-        head.check_versions()
-    assert f"Ray 2.1.0 there and {ray.__version__} here" in str(refused.value)
-    assert "Python 3.99 there and {}.{} here".format(*sys.version_info) in str(refused.value)
 
 
 def test_a_submitted_study_has_the_rows_of_a_serial_run(tmp_path, cluster, study):

@@ -103,16 +103,6 @@ def test_a_summary_of_another_machine_agrees_where_a_library_computed_it(run, na
     assert findings(run) == (said if found else [])
 
 
-def test_a_first_line_of_a_study_with_another_hash_is_found(run):
-    """The checksum of the whole text holds."""
-    text = (run / "study.toml").read_text().rpartition(SUM_OF_TEXT)[0]
-    head, rest = text.split("\n", 1)
-    RunStore(run).write_study(f"{head[:-16]}{'0' * 16}\n{rest}")
-    found = findings(run)
-    assert found[0].startswith(f"study.toml: its first line has the hash {'0' * 16}, its settings have ")
-    assert len(found) == 3 and all("another study" in what for what in found[1:])
-
-
 @pytest.fixture(scope="module")
 def of_file(tmp_path_factory) -> tuple[Path, Path]:
     """A data file, and a run of a study that reads it."""
