@@ -109,11 +109,11 @@ def of_file(tmp_path_factory) -> tuple[Path, Path]:
     folder = tmp_path_factory.mktemp("file")
     file = folder / "records.csv"
     rng = np.random.default_rng(1)
-    rows = (f"{i % 2},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.normal(size=(300, 2))))
+    rows = (f"{i % 2},{a:.3f},{b:.3f}" for i, (a, b) in enumerate(rng.normal(size=(40, 2))))
     file.write_text("y,a,b\n" + "\n".join(rows) + "\n")
     own = changed(
         replicates=4, problem={"kind": "nonconvex_logistic", "file": str(file), "target": "y"}, mechanism=...,
-        algorithm={"kind": "dp_sgd", "epsilon": 1.0, "batch_size": 20}, grid={"n": [300]}, method=...,
+        algorithm={"kind": "dp_gd", "epsilon": 1.0, "epochs": 4}, grid={"n": [40]}, method=...,
         trajectory={"first": 1, "points": 2},
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:

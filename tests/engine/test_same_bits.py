@@ -47,7 +47,7 @@ del PROTOCOLS["mechanism"], PROTOCOLS["algorithm"]
 TRAJECTORIES = {
     **STUDY,
     "replicates": 40,
-    "problem": {"kind": "quadratic"},
+    "problem": {"kind": "quadratic", "curvatures": [[0.3, 1.0]]},
     "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
     "trajectory": {"points": 4},
     "method": [{"kind": ["BM", "HULC"]}],
