@@ -207,7 +207,10 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         findings += study_findings(store, study, mapping)
     except InputError as error:
         findings.append(Finding(f"study.toml: {error}"))
-    findings += provenance_findings(store)
+    try:
+        read_sessions(store)
+    except DamagedRun as error:
+        findings.append(Finding(f"provenance.json: {error}"))
     (replicates, bad), (followed, others) = (checked_parts(dataset, study) for dataset in store.datasets())
     bad |= others
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
@@ -272,14 +275,6 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         warn(f"{store.root}: its study {what}; parts are checked, but not whether all are there")
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
-
-
-def provenance_findings(store: RunStore) -> list[Finding]:
-    try:
-        read_sessions(store)
-    except DamagedRun as error:
-        return [Finding(f"provenance.json: {error}")]
-    return []
 
 
 def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:

@@ -287,7 +287,7 @@ class ThreadExecutor:
         Most batches in flight. The loop reads it before every batch, because a cluster may change its size.
     """
 
-    def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
+    def __init__(self, aggregator: Aggregator, cores: int) -> None:
         self.aggregator = aggregator
         self.cores = cores
         # One more batch than threads: a thread need not wait while the caller stores rows.

@@ -156,7 +156,7 @@ def python_rows(work: Batch | PathPlan) -> int:
     return work.simulator.dimension * len(work.cells) + len(work.checkpoints)
 
 
-def choose_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
+def choose_engine(seconds: float, cores: int, python_seconds: float) -> tuple[str, str]:
     """Choose threads or Ray. Returns the engine and a line with the reason.
 
     ``seconds`` is the CPU time of the sweep, ``python_seconds`` the part of it in Python code, which only one
@@ -219,7 +219,7 @@ class Prediction:
     nanoseconds: tuple[float, ...]
 
 
-def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str = "auto") -> Prediction:
+def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str) -> Prediction:
     """Predict the time of a sweep of ``replicates`` over ``plans`` on ``cores`` cores of this kind.
 
     Measures CPU time, so other programs on this machine change the result little. They would slow down the

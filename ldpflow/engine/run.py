@@ -11,7 +11,6 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -186,7 +185,7 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
 
 
 def count_finished(
-    study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool = False
+    study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool
 ) -> dict[str, int]:
     """Numbers of replicates of a :class:`~ldpflow.engine.loop.RunResult`, by name."""
     counts: dict[tuple[str, str], int] = {}
@@ -275,13 +274,11 @@ def run_study(
     with store.named_errors():
         store.check_place()
     cache_folder()  # raises now, not in every batch
-    if options.fresh:
-        # The lock shows that no other sweep writes to the run.
-        with store.named_errors(), RunLock(store) if store.holds_run() else nullcontext():
-            moved = store.move_aside()
-        if moved is not None:
-            warn(f"{store.root}: the old run was moved to {moved}")
-        store.again = options.again
+    with store.named_errors():
+        if options.fresh and store.holds_run():
+            with RunLock(store):  # no other sweep may write to the run
+                warn(f"{store.root}: the old run was moved to {store.move_aside()}")
+    store.again = options.again
     with store.named_errors(), RunLock(store) as lock:
         if (holder := lock.took_over) is not None:
             owner = f"process {holder.get('pid')} on {holder.get('host')}"

@@ -374,13 +374,12 @@ def run_path(
     sums: Sequence[str] = (),
     perturbation: int = 0,
     users: NDArray[np.uint64] | None = None,
-    origin: NDArray[np.float64] | None = None,
 ) -> PathRecord:
     """Run the paths of up to LANES replicates to the last of sorted ``times``, and return their record.
 
     ``sums`` has names in RUNNING_SUMS, or PERTURBED. They are recorded at the ``marked`` times. With
     ``perturbation`` = k > 0 the path is the k-th perturbed one, with equal users and other noise. ``users``
-    replaces the states of the data streams. ``origin`` is the centre of the sums, by default theta*.
+    replaces the states of the data streams. theta* is the centre of the sums.
     """
     if PERTURBED in sums:
         own = [name for name in sums if name != PERTURBED]
@@ -403,8 +402,7 @@ def run_path(
     iterates = np.empty((len(grid), d * LANES))
     extras = np.full((len(grid), len(path.measures()) * LANES), np.nan)
     kept = np.empty((len(marks), sum(counts) * d * LANES))
-    *parameters, truth = kernel_parameters(path, perturbed)
-    origin = truth if origin is None else origin
+    *parameters, origin = kernel_parameters(path, perturbed)
     run_kernel(
         kernel,
         data_states(path, seed, replicates) if users is None else users.copy(),

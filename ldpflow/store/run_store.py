@@ -254,12 +254,8 @@ class RunStore(RunFiles):
     def holds_run(self) -> bool:
         return bool(self.inside() & {"study.toml", "provenance.json", "summary.parquet", "replicates"})
 
-    def move_aside(self) -> str | None:
-        """Move the run to RUN.old-1, or the next free number. Returns that name, or None without a run."""
-        if not self.holds_run():
-            if self.inside() - {"lock", "tmp"}:
-                raise InputError("fresh", self.root, "a run directory", "Its files are not those of a run.")
-            return None
+    def move_aside(self) -> str:
+        """Move the run to RUN.old-1, or the next free number. Returns that name."""
         number = 1
         while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != fs.FileType.NotFound:
             number += 1

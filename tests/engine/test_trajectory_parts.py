@@ -21,7 +21,8 @@ from tests.faults.study import rewrite
 from tests.studies import changed
 
 STUDY = changed(
-    seed=8, problem={"kind": "quadratic", "curvatures": [[0.3, 1.0]]}, mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
+    seed=8, problem={"kind": "quadratic", "curvatures": [[0.3, 1.0]]},
+    mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
     grid={"n": 300}, trajectory={"points": 4}, method=[{"kind": "BM"}],
 )  # fmt: skip
 

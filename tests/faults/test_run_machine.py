@@ -9,7 +9,7 @@ from tests.faults.run_machine import PROFILE, explore, machine
 
 def run(place: str, examples: int) -> None:
     # Shorter than those of the exploration: a step of a long example takes more time than one of a short one.
-    fixed = {"max_examples": examples, "derandomize": True, "stateful_step_count": 6}
+    fixed = {"max_examples": examples, "derandomize": True, "stateful_step_count": 5}
     explore(machine(place), settings=settings(PROFILE, phases=[Phase.generate], **fixed))
 
 
