@@ -113,7 +113,6 @@ def cut(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
 
 
 def batch_seconds(run: BatchRange) -> float:
-    """CPU time of the longest batch of a range."""
     return run.missing.cost.seconds * min(run.size, run.last - run.first)
 
 

@@ -47,7 +47,6 @@ Fault = tuple[str, NDArray[np.bool_]]
 
 
 def row_reason(kind: Kind, table: pa.Table) -> str | None:
-    """Reason why a row cannot come from a simulation, with the first such row. None if no row has a fault."""
     for what, where in row_faults(kind, table):
         if where.any():
             row = table.slice(int(where.argmax()), 1).to_pylist()[0]
@@ -88,7 +87,6 @@ def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
 
 
 def values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Convert a column to doubles. Null becomes NaN."""
     return np.asarray(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
 
 
@@ -278,7 +276,6 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
 
 
 def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:
-    """Reason why a part with a readable footer is bad, or None."""
     table = dataset.load(part)
     if isinstance(table, UnreadablePart):
         # A sweep may have merged the part into another one since the scan.
@@ -294,7 +291,6 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
 
 
 def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
-    """Reason why a part's metadata is wrong, or None."""
     try:
         simulator = described_simulator(meta)
     except (LdpflowError, KeyError, ValueError, TypeError, AttributeError):
@@ -309,7 +305,6 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
 
 
 def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
-    """Findings for rows that two parts have, equal or not."""
     shared = overlapping_parts(parts)
     findings = []
     for key in sorted({part.path_key for part in parts if part.name in shared}):
@@ -326,7 +321,6 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
 
 
 def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
-    """Findings for rows of the study that no part has, at most three ranges of each path."""
     for plan in study.plans():
         missing = gaps(store, plan, study.seed, study.replicates)
         if missing:
@@ -346,7 +340,6 @@ def summary_findings(
     store: RunStore,
     parts: list[Part],
 ) -> Iterator[Finding]:
-    """Findings for a stored summary that differs from the summary computed again from the rows."""
     try:
         stored = read()
     except InputError as error:

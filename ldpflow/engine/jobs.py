@@ -162,7 +162,6 @@ class Jobs:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Turn an error of Ray into a message about the address."""
         from ray.exceptions import AuthenticationError
 
         try:

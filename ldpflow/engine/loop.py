@@ -217,7 +217,6 @@ class Outcome:
 
 
 def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
-    """Give rows to an aggregator and write trajectories. Returns the ranges that this call has published."""
     key, meta = batch.simulator.key, part_meta(batch.seed, batch.simulator, batch.cells)
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
@@ -310,7 +309,6 @@ class ThreadExecutor:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
-        """Start a batch."""
         self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
@@ -341,7 +339,6 @@ class ThreadExecutor:
         return []
 
     def close(self) -> None:
-        """Stop what this executor started."""
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():
@@ -355,8 +352,6 @@ DRAIN_SECONDS = 3.0  # for the batches in flight, after a reason to stop
 
 @dataclass
 class Tally:
-    """Numbers of batches and steps, and CPU time, of a session."""
-
     batches: int = 0
     steps: int = 0
     batch_seconds: float = 0.0

@@ -77,7 +77,6 @@ def seconds_by_doubling(run: Callable[[int], object], steps: int, most: int, bud
 
 
 def seconds_per_record(simulator: Simulator[Any, Any], request: Request) -> float:
-    """Measured CPU time to make rows from the record of LANES replicates."""
     if isinstance(simulator, OnePass):
         groups = by_runs(request.cells).items()
         return sum(seconds_of_rows(random_record(simulator, c, runs), c) / runs for runs, c in groups)
@@ -131,7 +130,6 @@ ROW_SECONDS = 15e-6  # of Python code per row of a coordinate or checkpoint (mea
 
 
 def cores_of(engine: str, num_cpus: int | None) -> int:
-    """Number of cores of this machine that an engine uses."""
     if engine == "serial":
         return 1
     if num_cpus is not None:
@@ -142,7 +140,6 @@ def cores_of(engine: str, num_cpus: int | None) -> int:
 
 
 def seconds_of(missing: Sequence[Batch]) -> float:
-    """Rough CPU time of batches, before any measurement."""
     return sum(m.cost.seconds * (m.last - m.first) for m in missing)
 
 
@@ -152,7 +149,6 @@ def python_seconds_of(missing: Sequence[Batch]) -> float:
 
 
 def python_rows(work: Batch | PathPlan) -> int:
-    """Number of rows of a replicate."""
     return work.simulator.dimension * len(work.cells) + len(work.checkpoints)
 
 

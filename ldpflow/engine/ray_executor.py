@@ -91,7 +91,6 @@ class ClusterWatch:
         self.thread.start()
 
     def join_node(self) -> None:
-        """Ask Ray where its processes listen."""
         context = ray.get_runtime_context()
         own = context.get_node_id()
         self.raylet = next(node["RayletSocketName"] for node in ray.nodes() if node["NodeID"] == own)
@@ -104,7 +103,6 @@ class ClusterWatch:
             raise EngineLost(self.lost)
 
     def close(self) -> None:
-        """End the thread."""
         self.noticed.set()
         self.closed.set()
         self.thread.join()
@@ -245,8 +243,6 @@ def connection_error(error: Exception, address: str | None) -> LdpflowError:
 
 
 class AggregatorActor:
-    """An aggregator in a process of its own."""
-
     def __init__(self, make: Callable[[], Aggregator]) -> None:
         self.aggregator = make()
 
@@ -459,7 +455,6 @@ def raise_if_of_store(error: RayError) -> None:
 
 
 def reason(error: RayError) -> str:
-    """One line with the reason why a task failed."""
     if isinstance(error, RayTaskError):
         return error_text(error.cause)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

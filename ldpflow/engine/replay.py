@@ -117,7 +117,6 @@ def replay_trajectory(
 
 
 def simulate_again(batch: Batch) -> BatchResult:
-    """Simulate a batch. An error names the path and the replicates."""
     try:
         return simulate(batch)
     except Exception as error:
@@ -133,5 +132,4 @@ def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:
 
 
 def equal_bits(computed: pa.Table, stored: pa.Table) -> bool:
-    """Whether two tables of :func:`replay` have equal bits in every number. NaN equals NaN."""
     return [*map(repr, computed.to_pylist())] == [*map(repr, stored.to_pylist())]

@@ -138,7 +138,6 @@ def fixed_settings(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 
 
 def distinct_values(values: Iterable[Any]) -> list[Any]:
-    """Distinct values without None, sorted by their JSON."""
     texts = {canonical_json(value): value for value in values if value is not None}
     return [texts[text] for text in sorted(texts)]
 
@@ -158,7 +157,6 @@ def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
 
 
 def list_values(values: list[Any]) -> str:
-    """Text of at most six values, as in a study file."""
     texts = [canonical_json(value) for value in values[:6]] + ["..."] * (len(values) > 6)
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"
 
@@ -187,7 +185,6 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
 def count_finished(
     study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool
 ) -> dict[str, int]:
-    """Numbers of replicates of a :class:`~ldpflow.engine.loop.RunResult`, by name."""
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select([*cell_keys(summary.schema), "path", "replicates"]).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
@@ -216,7 +213,6 @@ def count_finished(
 
 
 def progress_text(counts: Mapping[str, int]) -> str:
-    """Replicates of a sweep that ended early, from the counts of :func:`count_finished`."""
     if counts["wanted_replicates"]:
         return f"{counts['done_replicates']:,} of {counts['wanted_replicates']:,} replicates"
     least = f"{counts['finished_replicates']:,} replicates or more of every path"
@@ -340,7 +336,6 @@ def begin_session(store: RunStore, study: Study, precision: Precision | None) ->
 
 
 def missing_batches(store: RunStore, study: Study, replicates: int) -> list[Batch]:
-    """Rows and trajectories that the run lacks, for so many replicates of each path."""
     return [gap for plan in study.plans() for gap in gaps(store, plan, study.seed, replicates)]
 
 
@@ -386,7 +381,6 @@ def fill(
 
 
 def failure_text(store: RunStore, outcome: Outcome) -> str:
-    """Text on a failed batch: path, replicates, error, and a command that computes the batch again."""
     batch = outcome.batch
     last = batch.last - 1
     text = f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {outcome.error}"

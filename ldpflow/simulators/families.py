@@ -34,7 +34,6 @@ ACTING = ("algorithm", "protocol")
 
 
 def family_of(kind: type[Settings] | Settings) -> type[Simulator[Any, Any]]:
-    """Family of simulators of an algorithm or protocol."""
     return FAMILIES[kind.family]  # type: ignore[union-attr]
 
 
@@ -93,7 +92,6 @@ def limit_law_described(simulator: Described) -> LimitLaw | None:
 
 
 def setting_names(simulator: Simulator[Any, Any] | Described) -> dict[str, tuple[str, ...]]:
-    """Names of the settings of a simulator's parts, by table of a study file."""
     if isinstance(simulator, Described):
         return {table: tuple(names) for table, names in simulator.facts["settings"].items()}
     parts = simulator.parts().items()
@@ -126,7 +124,6 @@ def described_simulator(meta: Mapping[str, Any]) -> Any:
 
 
 def names_file(settings: Mapping[str, Any]) -> bool:
-    """Whether settings of a simulator name a data file."""
     return any(isinstance(part, Mapping) and part.get("file") is not None for part in settings.values())
 
 

@@ -215,7 +215,6 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         return Cost(steps, steps * d * NANOSECONDS_PER_COORDINATE * 1e-9, size)
 
     def setting_order(self) -> tuple[str, ...]:
-        """Names of the algorithm's settings in the kernel's order."""
         return tuple(self.algorithm.kernel_settings(self.plan))
 
     def prepare(self, request: Request) -> None:

@@ -173,7 +173,6 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return self.algorithm.steps(n, self.horizon)
 
     def data_variates(self) -> tuple[Variate, ...]:
-        """Random numbers of a record."""
         return () if self.mechanism.replaces_data() else self.problem.variates()
 
     def public_key(self) -> str:
@@ -237,7 +236,6 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             raise InputError("method.kind", kinds, f"a method for {self.algorithm.kind}", hint)
 
     def computations(self, cells: Sequence[Cell]) -> list[tuple[int, IntervalMethod]]:
-        """Steps and method of each computation of intervals for cells."""
         return [(self.steps(n), method) for (n, method), _ in methods_of(cells)]
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> PathRequest:
@@ -638,7 +636,6 @@ def table_of(variate: Variate) -> Array:
 
 
 def numbers_of(variate: Variate) -> Array:
-    """Table of a component of a mixture, or the one number of its sampler."""
     return table_of(variate) if is_tabulated(variate) else np.array([variate.parameter])
 
 
@@ -758,11 +755,9 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
 
 @lru_cache(maxsize=1024)
 def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
-    """Compiled kernel of a path or of a perturbed path."""
     return compile_kernel(run_lanes, kernel_case(path, sums, perturbed), SIGNATURE)
 
 
 def noise_variates(path: Any, perturbed: bool) -> tuple[Variate, ...]:
-    """Random numbers of the mechanism in one step."""
     variates = path.randomiser.variates(path.problem)
     return (*variates, budget_split.WEIGHT) if perturbed else variates

@@ -57,7 +57,6 @@ def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
 
 @lru_cache(maxsize=8)  # all batches of a path have equal cells
 def rows_schema(cells: tuple[Cell, ...]) -> pa.Schema:
-    """Schema of the rows of these cells, with the columns of their methods."""
     return schema_of(columns_of(cell.method for cell in cells))
 
 
@@ -206,7 +205,6 @@ class Batch:
 
     @property
     def rows(self) -> int:
-        """Number of rows to store, with those of trajectories."""
         per_replicate = self.simulator.dimension * len(self.cells) + len(self.checkpoints)
         return (self.last - self.first) * per_replicate
 
@@ -217,7 +215,6 @@ class Batch:
 
     @property
     def steps(self) -> int:
-        """Number of steps of all replicates."""
         return self.cost.steps * (self.last - self.first)
 
 

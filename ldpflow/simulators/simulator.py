@@ -35,7 +35,6 @@ class Cell:
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
-        """Make the cell of a row from its columns."""
         kind = INTERVAL_METHODS.get(columns["method"])
         if kind is None:
             hint = f"It defines method {columns['method']}."
@@ -48,7 +47,6 @@ class Cell:
 
 
 def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
-    """Group cells by replicates per row."""
     found: dict[int, tuple[Cell, ...]] = {}
     for cell in cells:
         found[cell.runs] = (*found.get(cell.runs, ()), cell)
@@ -94,7 +92,6 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     """n if replicates depend on n. None if the simulator is for all n."""
 
     def parts(self) -> dict[str, Any]:
-        """Components of the simulator by their table in a study file."""
         return {table: getattr(self, table) for table in self.tables}
 
     def settings(self) -> dict[str, Any]:

@@ -138,7 +138,6 @@ class Dataset:
                     self.store.filesystem.delete_file(self.store.full(part.name))
 
     def path_keys(self) -> list[str]:
-        """Keys of the paths that have parts, sorted."""
         return sorted({key for key, _ in self._names(None)})
 
     def scan(self, path_key: str | None = None, *, damaged: Damaged) -> list[Part]:
@@ -238,7 +237,6 @@ class Dataset:
                 yield part, table
 
     def load(self, part: Part) -> pa.Table | UnreadablePart:
-        """Read the rows of a part and verify its checksums."""
         return parse_rows(self._read(part), part)
 
     def _read(self, part: Part) -> pa.Buffer | UnreadablePart:
@@ -255,7 +253,6 @@ class Dataset:
         return DamagedRun(self.store.full(part.name), part.reason, "a readable part", hint)
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
-        """Path keys and names of the parts of one path, or of all parts."""
         parts = []
         for name, is_regular in self._list(None if path_key is None else f"{PARTITION}{path_key}"):
             match = PLACE.fullmatch(name)

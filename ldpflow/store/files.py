@@ -81,7 +81,6 @@ def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether no process of this machine has this id."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -122,7 +121,6 @@ class RunFiles:
             raise InputError("out", self.root, "a run directory, not a file")
 
     def full(self, name: str) -> str:
-        """Path of a file of the run inside :attr:`filesystem`."""
         return f"{self.base}/{name}"
 
     def read(self, name: str, most: int = LARGEST) -> pa.Buffer | None:

@@ -38,7 +38,6 @@ LARGEST_FOOTER = 2**24
 
 
 def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
-    """Encode a table as a Parquet file with page checksums and a seal."""
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -88,7 +87,6 @@ def read_footer(tail: memoryview | bytes, size: int) -> tuple[bytes, pq.FileMeta
 
 
 def open_sealed(data: pa.Buffer) -> pq.ParquetFile:
-    """Verify all checksums of a Parquet file and open it."""
     view = memoryview(data)
     body, _ = read_footer(view, len(view))
     if digest(view[: -sealed_length(view)]) != body:
@@ -156,8 +154,6 @@ class Part:
 
 @dataclass(frozen=True)
 class UnreadablePart:
-    """Part that cannot be used, and the reason."""
-
     name: str
     reason: str
 
@@ -247,7 +243,6 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
 
 
 def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData) -> Part:
-    """Check that name, place, metadata and columns of a part agree."""
     if meta["path"] != path_key:
         raise ValueError(f"it belongs to path {meta['path']}")
     named, rows_per_cell = kind.named(meta)

@@ -45,7 +45,6 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of ldpflow, Python and the packages that affect numbers."""
     found = {"ldpflow": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):

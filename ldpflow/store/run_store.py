@@ -150,7 +150,6 @@ class RunStore(RunFiles):
             raise ValueError("it was made from another study than study.toml")
 
     def write_summary(self, table: pa.Table, name: str = "summary.parquet") -> None:
-        """Write a summary with the study and session that it is computed from."""
         sessions = read_sessions(self)
         session = sessions[-1].get("session") if sessions else None
         origin = {"study": study_digest(self.read_study()), "session": session}
@@ -356,7 +355,6 @@ class Aggregator:
 
 
 def group_adjacent(places: Iterable[Published]) -> list[list[Published]]:
-    """Group batches of one path and cell set with consecutive replicates."""
     runs: list[list[Published]] = []
     for place in sorted(places, key=lambda place: (place.cell_set, place)):
         before = runs[-1][-1] if runs else None

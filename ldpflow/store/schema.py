@@ -128,7 +128,6 @@ def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
 
 
 def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Schema:
-    """Schema of parts with further columns."""
     return pa.schema([arrow_field(c, frozen) for c in index_columns([*frozen.values(), *further]).values()])
 
 
@@ -165,7 +164,6 @@ def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, C
 
 
 def further_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> tuple[Column, ...]:
-    """Declared columns that are not frozen."""
     return tuple(column for name, column in declared_columns(schema, frozen).items() if name not in frozen)
 
 
@@ -272,11 +270,9 @@ class Kind:
         return heads[::coordinates]
 
     def hash_of(self, cells: Sequence[Cell]) -> str:
-        """Hash of a set of cells, for the name of a part."""
         return cell_set_hash(cells)
 
     def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
-        """Footer entries that describe the rows."""
         return {"first": first, "last": last, "cells": list(cells), "coordinates": rows_per_cell}
 
     def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
