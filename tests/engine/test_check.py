@@ -42,7 +42,6 @@ def edit(run: Path, name: str, change) -> None:
 
 
 def with_value(value: object):
-    """Put a value into row 7; a function makes it of the old one."""
     return lambda old: [*old[:7], value(old[7]) if callable(value) else value, *old[8:]]
 
 
@@ -73,7 +72,6 @@ def test_an_edited_row_that_breaks_a_rule_of_rows_is_found_and_repaired(run, nam
 
 
 def test_a_consistent_forgery_is_found_by_computing_again(run):
-    """Standard errors and summary changed together: no rule of rows is broken."""
     with pytest.raises(InputError, match="recompute"):
         check_run(str(run), recompute=1.5)
     assert findings(run, recompute=0.5) == []
@@ -105,7 +103,6 @@ def test_a_summary_of_another_machine_agrees_where_a_library_computed_it(run, na
 
 @pytest.fixture(scope="module")
 def of_file(tmp_path_factory) -> tuple[Path, Path]:
-    """A data file, and a run of a study that reads it."""
     folder = tmp_path_factory.mktemp("file")
     file = folder / "records.csv"
     rng = np.random.default_rng(1)

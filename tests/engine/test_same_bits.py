@@ -57,7 +57,6 @@ STUDIES = {"paths": STUDY, "protocols": PROTOCOLS, "trajectories": TRAJECTORIES}
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_rows_do_not_depend_on_the_engine(tmp_path, monkeypatch, ray_session, name):
-    """One thread, five threads, Ray, and a run that grew, in large and in small batches."""
     study, tables = Study.from_mapping(STUDIES[name]), {}
     rows_of(study.replace({"replicates": 10}), tmp_path / "grown")
     for engine, cores in (("serial", 1), ("threads", 5), ("ray", 2), ("grown", 1)):

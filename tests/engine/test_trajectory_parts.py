@@ -34,7 +34,6 @@ def several_parts(monkeypatch):
 
 
 def part_names(run):
-    """Names of the parts of trajectories of a run."""
     return [part.name for part in RunStore(run).trajectories.scan(damaged="refuse")]
 
 
@@ -45,7 +44,6 @@ def sweep(out, study=STUDY, **options):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run that nothing happened to, and one of another seed."""
     folder = tmp_path_factory.mktemp("parts")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batching, "TARGET_SECONDS", 1e-9)
@@ -56,7 +54,6 @@ def whole(tmp_path_factory):
 
 
 def same(run, whole):
-    """Equal rows, equal summaries, and nothing that check finds."""
     stores = RunStore(run), RunStore(whole / "run")
     rows = [read_trajectories(store, damaged="refuse") for store in stores]
     summaries = [store.read_trajectory_summary() for store in stores]

@@ -54,14 +54,12 @@ def tables(
     methods: Any = METHODS,
     replicates: int = 24,
 ) -> dict[str, Any]:
-    """Tables of a study over a part of the design."""
     parts = {"problem__tau": sorted(taus), "mechanism__epsilon": sorted(epsilons)}
     grid, method = {"n": sorted(sizes), "level": [0.9]}, [METHODS[name] for name in sorted(methods)]
     return changed(**parts, replicates=replicates, grid=grid, method=method)
 
 
 def some(values: Any) -> st.SearchStrategy[list[Any]]:
-    """At least one of the values."""
     return st.lists(st.sampled_from(sorted(values)), min_size=1, max_size=len(values), unique=True)
 
 
@@ -71,20 +69,17 @@ STUDIES = st.builds(
 
 
 def keys_of(study: dict[str, Any]) -> set[tuple[Any, ...]]:
-    """Keys of the rows of a study: path, n, method, replicate."""
     methods = [table["kind"] for table in study["method"]]
     return {*product(paths_of(study), study["grid"]["n"], methods, range(study["replicates"]))}
 
 
 def paths_of(study: dict[str, Any]) -> dict[str, tuple[float, float]]:
-    """tau and epsilon by path key."""
     plans = Study.from_mapping(study).plans()
     columns = {plan.simulator.key: plan.simulator.columns() for plan in plans}
     return {key: (values["tau"], values["epsilon"]) for key, values in columns.items()}
 
 
 def rows_of(table: Any) -> Rows:
-    """Rows of a table by key; each key once."""
     found: Rows = {}
     for row in table.to_pylist():
         path = row["path"].removeprefix("p")
@@ -96,7 +91,6 @@ def rows_of(table: Any) -> Rows:
 
 @cache
 def reference() -> Rows:
-    """Rows of one uninterrupted sweep over the whole design."""
     with tempfile.TemporaryDirectory() as folder:
         sweep(f"{folder}/run", tables(), "serial")
         rows = rows_of(RunStore(f"{folder}/run").replicates.read(damaged="refuse"))
@@ -240,7 +234,6 @@ class RunMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.parts() and not self.doubled)
     @rule(data=st.data())
     def delete(self, data: Any) -> None:
-        """Delete a part: noticed if a summary counts its rows."""
         self.filesystem.delete_file(self.pick(data))
         self.damaged = bool(self.take_lost())
         self.deleted = True
@@ -248,7 +241,6 @@ class RunMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.parts() and not (self.damaged or self.deleted))
     @rule(data=st.data())
     def duplicate(self, data: Any) -> None:
-        """Copy a part under another name."""
         name = self.pick(data)
         stem, last = name.removesuffix(".parquet")[:-1], name.removesuffix(".parquet")[-1]
         self.write(f"{stem}{'0' if last != '0' else '1'}.parquet", self.read(name))
@@ -259,7 +251,6 @@ class RunMachine(RuleBasedStateMachine):
     @precondition(lambda self: RunStore(self.address).holds_run())
     @rule()
     def check(self) -> None:
-        """Check: damage is found; a run that was swept whole has no finding."""
         findings, _ = check_run(self.address)
         assert findings or not self.damaged
         if self.study is not None and not self.damaged and not self.doubled and not self.lost:
@@ -268,7 +259,6 @@ class RunMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.study is not None)
     @rule(engine=st.sampled_from(("serial", "threads")))
     def repair(self, engine: str) -> None:
-        """Repair: the rows of the study are there again."""
         assert self.study is not None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -316,7 +306,6 @@ class RunMachine(RuleBasedStateMachine):
 
 
 def machine(place: str) -> type[RunMachine]:
-    """The machine over runs below an address."""
     reference()
     return type("RunMachineThere", (RunMachine,), {"place": place})
 

@@ -87,7 +87,6 @@ def test_projected_paths_have_the_third_theorems_line(tmp_path, monkeypatch):
 
 
 def test_the_quadratic_has_the_fourth_theorems_line():
-    """From the exact distances, which the oracle has from another recursion."""
     n = np.array([1, 10, 100, 1000])
     found = theory_curves(QUADRATIC, n)["bound"]
     s = constants_of(QUADRATIC)
