@@ -13,7 +13,7 @@ from ldpflow.store.part import intersect, subtract
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
 
-GRID = 64  # a batch of many replicates begins at a multiple of this number
+GRID = 64  # batches of more replicates end at multiples of this number
 TARGET_SECONDS = 5.0  # most CPU time of a batch
 TAIL = 2  # for each core so many of the last batches are cut once more
 TAIL_SECONDS = 0.5  # CPU time of each piece of these last batches
@@ -98,8 +98,8 @@ class BatchRange:
 def cut(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
     """Cut missing rows into batches, long batches first.
 
-    A batch takes about TARGET_SECONDS, or less if there would be fewer than 16 batches per core. Batches
-    begin at multiples of GRID. Batches of long paths and the last batches begin at multiples of LANES.
+    A batch takes about TARGET_SECONDS, or less if there would be fewer than 16 batches per core. Batches end
+    at multiples of GRID, those of long paths and the last ones at multiples of LANES.
     """
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the cores end at about the same time.

@@ -373,7 +373,7 @@ def verify_run(store: RunStore, against: str) -> Comparison:
             raise InputError("run", store.root, "a run whose rows are whole", " ".join(found[:3]))
         summary = stored_summary(store, damaged="refuse") if parts else stored
     if not parts:
-        findings = ["the run has no rows: the numbers are those of summary.parquet, which nothing confirms"]
+        findings = ["the run has no rows: the numbers are those of summary.parquet, and no rows confirm them"]
     elif stored is not None and not equal_summaries(stored, summary):
         findings = ["summary.parquet differs from the rows: the numbers here are computed from the rows"]
     return replace(compare(summary, against), findings=findings)

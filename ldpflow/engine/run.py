@@ -150,7 +150,7 @@ def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]
     return InputError(
         ", ".join(names),
         "; ".join(new),
-        f"{'; '.join(old)}, the value for the rows in {store.root}",
+        f"{'; '.join(old)}, as for the rows in {store.root}",
         f"Choose another `out`, {beside}or start over with `fresh`, which moves the old run aside."
         + "".join(f"\n  - {name} = {had}\n  + {name} = {wanted}" for name, had, wanted in texts),
     )

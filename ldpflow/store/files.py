@@ -253,8 +253,9 @@ class RunLock:
 
     On a local disk the lock is ``flock`` on RUN/lock, which the kernel releases if the holder dies. On an
     object store the holder writes the time into the object RUN/lock every 15 s, and the lock is dead if that
-    time is more than 60 s ago by the clock of the reader. Two processes may get the lock of an object store
-    if they ask at the same moment. Both then compute rows, and none is lost: equal parts have equal names.
+    time differs from the reader's clock by more than 60 s. Two processes may get the lock of an object store
+    if they ask at the same moment. Both then compute rows, and no rows are lost: equal parts have equal
+    names.
     """
 
     def __init__(self, store: RunFiles, command: str | None = None) -> None:
