@@ -58,7 +58,7 @@ def row_reason(kind: Kind, table: pa.Table) -> str | None:
 
 def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
     status = table["status"].to_numpy(zero_copy_only=False)
-    yield f"a status is none of {', '.join(STATUSES[kind])}", ~np.isin(status, STATUSES[kind])
+    yield f"a status is not one of {', '.join(STATUSES[kind])}", ~np.isin(status, STATUSES[kind])
     if kind is TRAJECTORY_ROWS:
         for name in table.column_names:
             if name.endswith(("_sq", "_norm")):
@@ -68,19 +68,22 @@ def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
     lower, upper, truth, length = (values(table[n]) for n in ("lower", "upper", "truth", "length"))
     _, first, place = np.unique(table["coordinate"].to_numpy(), return_index=True, return_inverse=True)
     by_coordinate = truth[first][place]
-    yield "the truth is not that of the other rows", (truth != by_coordinate) & ~np.isnan(by_coordinate)
+    yield "the truth differs from that of other rows", (truth != by_coordinate) & ~np.isnan(by_coordinate)
     limits = np.isfinite(lower) & np.isfinite(upper)
-    yield "limits are not finite though it finished", done & ~limits
-    yield "there are limits though it did not finish", ~done & ~(np.isnan(lower) & np.isnan(upper))
+    yield "limits of a finished row are not finite", done & ~limits
+    yield "a row that is not finished has limits", ~done & ~(np.isnan(lower) & np.isnan(upper))
     yield "the lower limit is above the upper one", done & (lower > upper)
     covered = table["covered"]
     known = pc.is_valid(covered).to_numpy(zero_copy_only=False)
-    yield "covered is given or absent against its status", known != done
+    yield "covered is null in a finished row, or not null in another row", known != done
     said = covered.fill_null(False).to_numpy(zero_copy_only=False)
-    yield "covered is not what limits and truth say", done & (said != ((lower <= truth) & (truth <= upper)))
+    yield (
+        "covered does not follow from limits and truth",
+        done & (said != ((lower <= truth) & (truth <= upper))),
+    )
     with np.errstate(invalid="ignore", over="ignore"):
         yield "length is not upper - lower", ok & ~(length == upper - lower)
-    yield "there is a length though its status is not ok", ~ok & ~np.isnan(length)
+    yield "a row whose status is not ok has a length", ~ok & ~np.isnan(length)
     yield "n is not positive", values(table["n"]) < 1
     level = values(table["level"])
     yield "a level is not between 0 and 1", ~((level > 0) & (level < 1))

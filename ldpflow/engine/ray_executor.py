@@ -46,7 +46,7 @@ from ldpflow.simulators.simulator import Cell
 from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_set_hash
 
-# One thread per task: the replicates are the parallelism.
+# One thread per task, because tasks run in parallel.
 THREADS = {
     name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }

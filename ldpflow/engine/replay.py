@@ -21,7 +21,7 @@ from ldpflow.study import Study
 from ldpflow.study.reading import check_plugins
 from ldpflow.study.stored import stored_study
 
-MOST_PATHS = 20  # that an error lists
+MOST_PATHS = 20  # in the list of an error
 
 
 def replay(

@@ -102,7 +102,7 @@ def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, problem = simulator.algorithm, simulator.problem
-    # A plug-in's problem with one quantile may take no coordinate.
+    # In a plug-in's problem the method may have no parameter for the coordinate.
     target = problem.quantile_target(coordinate) if coordinate else problem.quantile_target()
     if target is None:
         return None

@@ -511,7 +511,7 @@ def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # 
     level = 0
     while (t >> level) & 1 == 0:
         level += 1
-    rest = (t >> level) - 1  # t - low(t), in units of low(t)
+    rest = (t >> level) - 1  # (t - 2^level) / 2^level, 2^level the lowest set bit of t
     before = 63
     if rest > 0:
         before = level

@@ -202,7 +202,7 @@ def check_complete(
         found = kind.cells_in(table, per_replicate, cells)
     if found is None:
         raise ValueError(
-            f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate exactly once"
+            f"rows of replicates {first} to {last} (exclusive) lack or repeat a cell or coordinate"
         )
     known = tuple(map(cell_columns, found))
     if len(cell_ids(known)) != len(known):
@@ -253,7 +253,7 @@ def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parse
         raise ValueError("its name does not follow from its content")
     runs = meta.get("runs", [1] * len(cells))
     if len(runs) != len(cells) or not all(isinstance(count, int) and count > 0 for count in runs):
-        raise ValueError("it does not say of how many replicates a row of each cell is made")
+        raise ValueError("it lacks the numbers of replicates per row")
     found = parsed.schema.to_arrow_schema()
     known = declared_columns(found, kind.frozen)
     schema = kind.schema([found])
@@ -290,7 +290,7 @@ def parse_rows(
         if columns is None:
             found = check_complete(part.kind, table, part.cells)
             if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
-                raise ValueError("they differ from its footer")
+                raise ValueError("they differ from the footer")
         return table
     except PARSE_ERRORS as error:
         return UnreadablePart(part.name, f"its rows cannot be used: {error or type(error).__name__}")

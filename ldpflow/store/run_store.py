@@ -190,7 +190,7 @@ class RunStore(RunFiles):
                 own, other = part.meta.get(name), first.meta.get(name)
                 # Only parts of paths with plug-ins or data files have a description.
                 if own != other and None not in (own, other):
-                    yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
+                    yield UnreadablePart(part.name, f"its {name} differs from that of {first.name}")
         by_cell = {key: replicates_by_cell(own) for key, own in by_path.items()}
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):
