@@ -2,7 +2,7 @@
 
 A job takes the study as a file, the sources of its plug-ins and this package. The head first runs
 
-    python -m ldpflow.engine.jobs OUT [PROBE]
+    python -m ldpflow.engine.jobs OUT
 
 in the folder of ``study.toml``. The command prints one line for :class:`Jobs`: that the sweep can start, or
 why it cannot. The head then runs ``ldpflow sweep study.toml --address auto``.
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,35 +36,25 @@ PASSED = "ldpflow: the cluster is ready"
 REFUSED = "ldpflow: refused "
 
 
-def check(out: str, probe: str | None = None, study: str = "study.toml") -> None:
-    """Run the checks of a sweep on the head, before its first batch.
-
-    ``probe`` is the name of a file that the submitting machine has written below a folder ``out``, or None.
-    """
+def check(out: str, study: str = "study.toml") -> None:
+    """Run the checks of a sweep on the head, before its first batch."""
     from ldpflow.engine.run import usable_parts
     from ldpflow.store.files import RunLock
     from ldpflow.store.run_store import RunStore
     from ldpflow.study import load_study
 
-    chosen = load_study(study)
+    chosen, role = load_study(study), "" if out.startswith("file:") else ROLE
     try:
         store = RunStore(out)
-        if probe is not None and store.read(f"tmp/{probe}") is None:
-            hint = (
-                f"On {socket.gethostname()} this folder is another one. Give an object store "
-                f"(s3://bucket/run, gs://bucket/run), a folder that both machines share, or "
-                f"file://{store.base} for a folder of the head."
-            )
-            raise InputError("out", out, "a place that the head of the cluster has too", hint)
         with store.named_errors(), RunLock(store, "ldpflow submit"):
             usable_parts(store, chosen)
     except StorageError as failure:
-        hint = f"On {socket.gethostname()}: {failure.reason}.{ROLE * ('://' in out)}"
+        hint = f"On {socket.gethostname()}: {failure.reason}.{role}"
         raise InputError("out", out, "a place that the head of the cluster can use now", hint) from failure
     except InputError as failure:
-        if "://" not in out or failure.field != "out" or "no other sweep" in failure.allowed:
+        if failure.field != "out" or "no other sweep" in failure.allowed:
             raise
-        hint = f"On {socket.gethostname()}: {failure.hint.rstrip('.')}.{ROLE}"
+        hint = f"On {socket.gethostname()}: {failure.hint.rstrip('.') or failure.allowed}.{role}"
         raise InputError("out", out, failure.allowed, hint) from failure
 
 
@@ -187,15 +177,18 @@ class Jobs:
     def submit(self, study: Study, out: str, options: Sequence[str] = ()) -> str:
         """Submit a study, and wait until :func:`check` has passed on the head. Returns the job's id.
 
-        ``out`` is an address of an object store, a folder that this machine and the head share, or a folder
-        of the head (``file://``). ``options`` are further arguments of ``ldpflow sweep``.
+        ``out`` is an address of an object store, or ``file:///FOLDER`` for a folder of the head. ``options``
+        are further arguments of ``ldpflow sweep``.
         """
-        with tempfile.TemporaryDirectory() as folder, probe_file(out) as here:
+        if "://" not in out:
+            hint = f"For a folder of the head, shared or not, give file://{os.path.abspath(out)}"
+            raise InputError("out", out, "an s3://, gs:// or file:// address", hint)
+        with tempfile.TemporaryDirectory() as folder:
             write_study(study, folder)
-            sweep = ["sweep", "study.toml", "--address", "auto", "--out", here[0], *options]
+            sweep = ["sweep", "study.toml", "--address", "auto", "--out", out, *options]
             with self.named_errors():
                 job: str = self.client.submit_job(
-                    entrypoint=f"python -m ldpflow.engine.jobs {shlex.join(here)} && "
+                    entrypoint=f"python -m ldpflow.engine.jobs {shlex.quote(out)} && "
                     f"exec python -m ldpflow {shlex.join(sweep)}",
                     submission_id=f"ldpflow-{study.name}-{secrets.token_hex(4)}",
                     runtime_env={
@@ -256,34 +249,6 @@ def limit_answer(answer: Any, **options: Any) -> None:
     except HTTPError as error:
         raise ConnectionError(str(error)) from error
     answer.raw = io.BytesIO(body)
-
-
-@contextmanager
-def probe_file(out: str) -> Iterator[tuple[str, ...]]:
-    """Yield the arguments ``out`` and ``probe`` of :func:`check` on the head.
-
-    For a folder of this machine ``probe`` names a new file in it. If the head finds that file, both machines
-    share the folder.
-    """
-    if "://" in out:
-        yield (out,)
-        return
-    folder = Path(out).absolute()
-    probe = folder / "tmp" / f"probe-{secrets.token_hex(8)}"
-    try:
-        probe.parent.mkdir(parents=True, exist_ok=True)
-        probe.touch()
-    except OSError as error:
-        allowed = "a place that can be written to from here and from the head"
-        hint = f"{error.strerror}. For a folder of the head give file://{folder}"
-        raise InputError("out", out, allowed, hint) from error
-    try:
-        yield str(folder), probe.name
-    finally:
-        probe.unlink(missing_ok=True)
-        with suppress(OSError):  # a folder with other files stays
-            probe.parent.rmdir()
-            folder.rmdir()
 
 
 if __name__ == "__main__":
