@@ -118,7 +118,9 @@ class RunFiles:
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
         if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):
-            raise InputError("out", self.root, "a run directory, not a file")
+            name = Path(self.base)
+            hint = f"It is a study: its run is runs/{name.stem} by default." * (name.suffix == ".toml")
+            raise InputError("out", self.root, "a run directory, not a file", hint)
 
     def full(self, name: str) -> str:
         return f"{self.base}/{name}"
