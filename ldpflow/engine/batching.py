@@ -69,7 +69,7 @@ def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> 
 
 @dataclass(frozen=True)
 class BatchRange:
-    """Batches of one simulator. They end at multiples of ``size``, so a resumed sweep has equal batches.
+    """Batches of one simulator that end at multiples of ``size``, so that a resumed sweep has equal ones.
 
     Batches are made one by one during the iteration, because there may be a million.
     """

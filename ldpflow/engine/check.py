@@ -185,10 +185,7 @@ def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], 
 
 
 def repair_run(run: str, **options: Any) -> RunResult:
-    """Set bad parts aside, remove repeated rows, and compute missing rows.
-
-    ``options`` are passed to :func:`~ldpflow.engine.run.run_study`.
-    """
+    """Set bad parts aside, remove repeated rows, and compute missing rows."""
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
         study = study_to_run(store)
@@ -363,10 +360,7 @@ def summary_findings(
 
 
 def verify_run(store: RunStore, against: str) -> Comparison:
-    """Check the rows of a run, summarise them, and compare the summary with the published numbers.
-
-    ``against`` is the name of a published table.
-    """
+    """Check the rows of a run, summarise them, and compare the summary with published numbers."""
     findings = []
     with store.named_errors():
         stored = store.read_summary()

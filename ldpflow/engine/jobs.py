@@ -129,10 +129,7 @@ def cluster_address(address: str | None) -> str:
 
 
 class Jobs:
-    """Client of the jobs of a cluster, whose ``address`` is from :func:`cluster_address`.
-
-    Refuses a cluster that does not answer or has another token.
-    """
+    """Client of the jobs of a cluster, whose ``address`` is from :func:`cluster_address`."""
 
     def __init__(self, address: str) -> None:
         self.address = address

@@ -42,7 +42,7 @@ CHECK_SECONDS = 1.0  # between two sums of the memory of all processes, which ta
 
 
 def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> Callable[[], str | None]:
-    """Make a function that returns a text if a limit has passed, and None otherwise. No limit is None.
+    """Make a function that returns a text if a limit has passed, and None otherwise. None: no limit.
 
     Time starts at this call. Memory is the sum over this process and its descendants, such as a local Ray. A
     limit of memory is refused on a system without ``/proc``.

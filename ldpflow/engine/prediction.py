@@ -181,10 +181,7 @@ def ray_addresses() -> float:
 
 
 def busy_machine(nice: int | None) -> str | None:
-    """Warning that other programs slow down the workers of a local Ray, or None.
-
-    ``nice`` is the niceness of the workers, None for RAY_NICENESS.
-    """
+    """Warning that other programs slow down the workers of a local Ray, or None."""
     cores, level = cores_of("ray", None), RAY_NICENESS if nice is None else nice
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load < 1.5 * cores or level < 5:

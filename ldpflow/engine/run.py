@@ -400,10 +400,7 @@ def executor_for(
     on_phase: Phase,
     missing: list[Batch],
 ) -> ThreadExecutor | RayExecutor:
-    """Start the executor of the options, or the one that suits the expected CPU time.
-
-    ``missing`` has the rows of the first round.
-    """
+    """Start the executor of the options, or one for the expected CPU time. ``missing``: the first round."""
     engine, address = options.engine, options.address
     cores = cores_of(engine, options.num_cpus)
     if engine == "auto" and address is not None:

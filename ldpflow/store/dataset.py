@@ -212,10 +212,7 @@ class Dataset:
                 yield add_path_column(conform(table, schema).select(names), key)
 
     def merged(self, parts: Sequence[Part], *, damaged: Damaged) -> Iterator[pa.Table]:
-        """Iterate over the rows of overlapping parts of one path, by ranges of replicates, each row once.
-
-        Refuses parts with different values of a row.
-        """
+        """Iterate over the rows of overlapping parts of one path, each once, by ranges of replicates."""
         for first, last, _ in tiles(parts):
             here = [part for part in parts if part.first < last and first < part.last]
             tables = [

@@ -281,10 +281,7 @@ class Kind:
 
 
 class TrajectoryRows(Kind):
-    """Rows per replicate and checkpoint. A cell is the list of all checkpoints, in users or in steps.
-
-    A cell has all checkpoints, because ``clipped`` is a mean since the previous checkpoint.
-    """
+    """Rows per replicate and checkpoint. A cell is the list of all checkpoints, in users or in steps."""
 
     folder = "trajectories"
     frozen = MEASURED
