@@ -3,6 +3,7 @@
 import os
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -36,6 +37,13 @@ def pytest_collection_modifyitems(items):
         return (*early, *late, 0)[0]
 
     items.sort(key=place)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_syncing():
+    """Files of tests need not survive a power cut, and each sync takes milliseconds."""
+    with mock.patch.object(os, "fsync", lambda descriptor: None):
+        yield
 
 
 @pytest.fixture(scope="session")

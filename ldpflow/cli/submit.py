@@ -15,7 +15,7 @@ from ldpflow.options import SweepOptions
 
 def submit(
     study: StudyName,
-    out: Annotated[str, flag("Run directory: s3://bucket/run, gs://bucket/run or a shared folder.", "RUN")],
+    out: Annotated[str, flag("Run directory: s3://bucket/run, gs://bucket/run or file:///FOLDER.", "RUN")],
     address: Annotated[
         str | None,
         flag(

@@ -1,4 +1,4 @@
-"""Missing rows of a study, and their batches: one to ten seconds of work each, less towards the end."""
+"""Rows that a run lacks, and their cut into batches of one to ten seconds of work."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ldpflow.store.part import intersect, subtract
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
 
-GRID = 64  # replicate ranges are multiples of this
-TARGET_SECONDS = 5.0
-TAIL = 2  # batches per core at the end that are cut once more,
-TAIL_SECONDS = 0.5  # to about this length
+GRID = 64  # batches of more replicates end at multiples of this number
+TARGET_SECONDS = 5.0  # most CPU time of a batch
+TAIL = 2  # for each core so many of the last batches are cut once more
+TAIL_SECONDS = 0.5  # CPU time of each piece of these last batches
 
 
 def gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Batch]:
-    """Missing rows and trajectories of a path, of any length. A replicate that lacks both appears once."""
+    """Ranges of replicates without rows or trajectories. A replicate that lacks both appears once."""
     found = cell_gaps(store, plan, seed, replicates)
     if not plan.checkpoints:
         return found
@@ -36,7 +36,7 @@ def gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Ba
 
 
 def cell_gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Batch]:
-    """Rows of intervals that a path lacks, each with all cells that it lacks."""
+    """Ranges of replicates without rows of intervals, each with the cells that it lacks."""
     finished = store.replicates.finished(plan.simulator.key)
     found: list[Batch] = []
     for runs, cells in by_runs(plan.cells).items():
@@ -45,18 +45,18 @@ def cell_gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> li
         ends = {end for ranges in stored.values() for span in ranges for end in span}
         for first, last in pairwise(sorted({0, rows, *ends})):
             lacking = tuple(cell for cell in cells if subtract(first, last, stored[cell]))
-            if not lacking:
-                continue
-            others = [cell for cell in cells if cell not in lacking]
-            witnesses = witness(plan, lacking, others)
-            found.append(Batch(plan.simulator, seed, first, last, lacking, witnesses))
+            if lacking:
+                others = [cell for cell in cells if cell not in lacking]
+                witnesses = witness(plan, lacking, others)
+                found.append(Batch(plan.simulator, seed, first, last, lacking, witnesses))
     return found
 
 
 def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> tuple[Cell, ...]:
-    """A stored cell that is cheap to compute with the missing ones, to be compared with its rows.
+    """Choose at most one stored cell whose rows are computed again and compared with the stored rows.
 
-    It has the largest n that does not make the path longer: its estimate depends on all steps before.
+    The cell has the largest n that does not make the path longer, because its estimate depends on all steps
+    up to n. Among the cells of that n it is the cheapest one.
     """
 
     def cost(cell: Cell) -> tuple[float, ...]:
@@ -69,9 +69,9 @@ def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> 
 
 @dataclass(frozen=True)
 class BatchRange:
-    """Batches of one simulator that end at multiples of ``size``, so that a resumed range is cut alike.
+    """Batches of one simulator that end at multiples of ``size``, so that a resumed sweep has equal ones.
 
-    Each is made when it is its turn: there may be a million.
+    Batches are made one by one during the iteration, because there may be a million.
     """
 
     missing: Batch
@@ -96,25 +96,24 @@ class BatchRange:
 
 
 def cut(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
-    """Batches of all that is missing, long ones first.
+    """Cut missing rows into batches, long batches first.
 
-    A batch takes about TARGET_SECONDS, or less if the last core would finish alone, and has LANES rows at
-    least. Ranges start on the replicate grid; those of long paths and at the end on multiples of LANES.
+    A batch takes about TARGET_SECONDS, or less if there would be fewer than 16 batches per core. Batches end
+    at multiples of GRID, those of long paths and the last ones at multiples of LANES.
     """
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
-    # With 16 batches per core the last one to finish costs a few per cent at most.
+    # With 16 batches per core the cores end at about the same time.
     target = min(TARGET_SECONDS, total / (16.0 * cores))
     found = []
     for m in sorted(missing, key=lambda m: -m.cost.seconds):
         wanted = target / max(m.cost.seconds, 1e-12)
         size = LANES if wanted < GRID else int(wanted) // GRID * GRID
         found.append(BatchRange(m, m.first, m.last, size))
-    return cut_tail(sorted(found, key=negative_length), cores)
+    return cut_tail(sorted(found, key=batch_seconds, reverse=True), cores)
 
 
-def negative_length(run: BatchRange) -> float:
-    """Minus the time of the longest batch."""
-    return -run.missing.cost.seconds * min(run.size, run.last - run.first)
+def batch_seconds(run: BatchRange) -> float:
+    return run.missing.cost.seconds * min(run.size, run.last - run.first)
 
 
 def cut_tail(found: Sequence[BatchRange], cores: int) -> list[BatchRange]:
@@ -132,4 +131,4 @@ def cut_tail(found: Sequence[BatchRange], cores: int) -> list[BatchRange]:
             tails.append(replace(run, first=middle, size=size))
         if count < len(run):
             bodies.append(replace(run, last=middle))
-    return bodies[::-1] + sorted(tails, key=negative_length)
+    return bodies[::-1] + sorted(tails, key=batch_seconds, reverse=True)

@@ -1,7 +1,7 @@
-"""Check of a run (every part, row and checksum), and its repair.
+"""Check of a run and its repair.
 
-Rows are compared with themselves, the summary with the rows, and a random share of the replicates with what
-is computed again, bit by bit.
+A check reads every part and verifies checksums. It tests each row by rules and compares the summary with the
+rows. It can compute a random share of the replicates again and compare all bits with the stored rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from ldpflow import __version__
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.engine.batching import gaps
 from ldpflow.engine.loop import RunResult
@@ -35,7 +34,7 @@ from ldpflow.store.dataset import REMOVED, Dataset, overlapping_parts, paths_to_
 from ldpflow.store.files import RunLock
 from ldpflow.store.part import Part, UnreadablePart, arrange
 from ldpflow.store.provenance import read_sessions
-from ldpflow.store.run_store import RESOLVED, RunStore
+from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import FINISHED, REPLICATE_ROWS, TRAJECTORY_ROWS, Kind
 from ldpflow.study import Study
 from ldpflow.study.plugins import loaded_plugins
@@ -44,11 +43,10 @@ from ldpflow.study.stored import stored_study, study_to_run, uses_files
 
 STATUSES = {REPLICATE_ROWS: (*FINISHED, "undefined", "diverged"), TRAJECTORY_ROWS: ("ok", "diverged")}
 Fault = tuple[str, NDArray[np.bool_]]
-"""A rule that rows break, and the rows that break it."""
+"""Description of a fault, and True for each row that has it."""
 
 
 def row_reason(kind: Kind, table: pa.Table) -> str | None:
-    """Reason why a row cannot have come from a simulation, with the first such row; None without one."""
     for what, where in row_faults(kind, table):
         if where.any():
             row = table.slice(int(where.argmax()), 1).to_pylist()[0]
@@ -60,7 +58,7 @@ def row_reason(kind: Kind, table: pa.Table) -> str | None:
 
 def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
     status = table["status"].to_numpy(zero_copy_only=False)
-    yield f"a status is none of {', '.join(STATUSES[kind])}", ~np.isin(status, STATUSES[kind])
+    yield f"a status is not one of {', '.join(STATUSES[kind])}", ~np.isin(status, STATUSES[kind])
     if kind is TRAJECTORY_ROWS:
         for name in table.column_names:
             if name.endswith(("_sq", "_norm")):
@@ -70,37 +68,39 @@ def row_faults(kind: Kind, table: pa.Table) -> Iterator[Fault]:
     lower, upper, truth, length = (values(table[n]) for n in ("lower", "upper", "truth", "length"))
     _, first, place = np.unique(table["coordinate"].to_numpy(), return_index=True, return_inverse=True)
     by_coordinate = truth[first][place]
-    yield "the truth is not that of the other rows", (truth != by_coordinate) & ~np.isnan(by_coordinate)
+    yield "the truth differs from that of other rows", (truth != by_coordinate) & ~np.isnan(by_coordinate)
     limits = np.isfinite(lower) & np.isfinite(upper)
-    yield "limits are not finite though it finished", done & ~limits
-    yield "there are limits though it did not finish", ~done & ~(np.isnan(lower) & np.isnan(upper))
+    yield "limits of a finished row are not finite", done & ~limits
+    yield "a row that is not finished has limits", ~done & ~(np.isnan(lower) & np.isnan(upper))
     yield "the lower limit is above the upper one", done & (lower > upper)
     covered = table["covered"]
     known = pc.is_valid(covered).to_numpy(zero_copy_only=False)
-    yield "covered is given or absent against its status", known != done
+    yield "covered is null in a finished row, or not null in another row", known != done
     said = covered.fill_null(False).to_numpy(zero_copy_only=False)
-    yield "covered is not what limits and truth say", done & (said != ((lower <= truth) & (truth <= upper)))
+    yield (
+        "covered does not follow from limits and truth",
+        done & (said != ((lower <= truth) & (truth <= upper))),
+    )
     with np.errstate(invalid="ignore", over="ignore"):
         yield "length is not upper - lower", ok & ~(length == upper - lower)
-    yield "there is a length though its status is not ok", ~ok & ~np.isnan(length)
+    yield "a row whose status is not ok has a length", ~ok & ~np.isnan(length)
     yield "n is not positive", values(table["n"]) < 1
     level = values(table["level"])
     yield "a level is not between 0 and 1", ~((level > 0) & (level < 1))
 
 
 def values(column: pa.ChunkedArray) -> NDArray[Any]:
-    """Doubles, NaN for null."""
     return np.asarray(column.cast(pa.float64()).fill_null(np.nan).to_numpy(zero_copy_only=False))
 
 
 def cell_reason(part: Part) -> str | None:
-    """Reason why a method of the part's version has no such cells, or None."""
+    """Reason why the settings of a cell fit no interval method, or None."""
     plugins = any(str(name).startswith("plugin") for name in part.meta.get("versions", {}))
     for cell in part.cells:
         method = INTERVAL_METHODS.get(str(cell.get("method")))
         bundled = method is not None and method.__module__.startswith("ldpflow.")
         if "method" not in cell or (plugins and not bundled):
-            continue  # a plug-in's method of that name may be another one here
+            continue  # this process may have a plug-in with another method of that name
         try:
             Cell.from_columns({**cell})
         except (LdpflowError, KeyError, ValueError, TypeError):
@@ -109,11 +109,14 @@ def cell_reason(part: Part) -> str | None:
 
 
 BLOCK = 8
-"""Replicates that are computed together."""
+"""Replicates that are computed again together."""
 
 
 def sample_blocks(parts: list[Part], share: float, chance: random.Random) -> list[tuple[int, int]]:
-    """Random ranges of replicates of one path, about this share of all and at least one of each part."""
+    """Choose about this share of the replicates of one path, in blocks, with at least one block of each part.
+
+    Returns (first, end) of each block, ``end`` exclusive.
+    """
     found = set()
     for part in parts:
         starts = range(part.first, part.last, BLOCK)
@@ -123,9 +126,9 @@ def sample_blocks(parts: list[Part], share: float, chance: random.Random) -> lis
 
 
 def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator[str]:
-    """Differences in a random share of the replicates of readable parts, when these are computed again.
+    """Compute a random share of the replicates again, and describe each difference from the readable parts.
 
-    The choice is another one every time: those who edit rows must not know it.
+    Each call chooses other replicates, so an editor of rows cannot know which ones are compared.
     """
     chance = random.Random()
     try:
@@ -158,7 +161,7 @@ def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong in a run; ``bad`` names the parts that have to be computed again."""
+    """A fault of a run. ``bad`` has the names of parts that a repair has to compute again."""
 
     what: str
     bad: tuple[str, ...] = ()
@@ -168,9 +171,9 @@ class Finding:
 
 
 def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """Look for anything wrong in a run. Returns findings and numbers of parts and rows. Changes nothing.
+    """Check a run without changing it. Returns the findings, and the numbers of parts and rows.
 
-    ``recompute``: share of the replicates, chosen at random, that is computed again and compared bit by bit.
+    ``recompute`` is the share of the replicates to compute again, above 0 and at most 1. None: no replicate.
     """
     if recompute is not None and not 0 < recompute <= 1:
         raise InputError("recompute", recompute, "a share of the replicates, above 0 and at most 1")
@@ -182,10 +185,7 @@ def check_run(run: str, recompute: float | None = None) -> tuple[list[Finding], 
 
 
 def repair_run(run: str, **options: Any) -> RunResult:
-    """Set bad parts aside, remove doubled rows, and compute what is missing then.
-
-    ``options`` are those of :func:`~ldpflow.engine.run.run_study`.
-    """
+    """Set bad parts aside, remove repeated rows, and compute missing rows."""
     store = RunStore(run)
     with store.named_errors(), RunLock(store):
         study = study_to_run(store)
@@ -197,8 +197,7 @@ def repair_run(run: str, **options: Any) -> RunResult:
 
 
 def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Finding], dict[str, int]]:
-    """All findings, and the numbers of parts and rows looked at."""
-    study, mapping = None, {}
+    study = None
     findings: list[Finding] = []
     try:
         mapping = stored_mapping(store) or {}
@@ -206,7 +205,10 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
         findings += study_findings(store, study, mapping)
     except InputError as error:
         findings.append(Finding(f"study.toml: {error}"))
-    findings += provenance_findings(store, study, mapping)
+    try:
+        read_sessions(store)
+    except DamagedRun as error:
+        findings.append(Finding(f"provenance.json: {error}"))
     (replicates, bad), (followed, others) = (checked_parts(dataset, study) for dataset in store.datasets())
     bad |= others
     findings += [Finding(f"{name}: {reason}", (name,)) for name, reason in sorted(bad.items())]
@@ -216,7 +218,7 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
     broken = {name for finding in findings for name in finding.bad}
     whole = [part for part in replicates if part.name not in broken]
     with warnings.catch_warnings():
-        # Broken parts are findings already.
+        # The warnings are about broken parts, which are findings already.
         warnings.simplefilter("ignore")
         findings += [] if study is None else gap_findings(store, study)
         findings += summary_findings("summary.parquet", store.read_summary, stored_summary, store, whole)
@@ -231,7 +233,7 @@ def examine(store: RunStore, recompute: float | None = None) -> tuple[list[Findi
 
 
 def checked_parts(dataset: Dataset, study: Study | None) -> tuple[list[Part], dict[str, str]]:
-    """Parts with nothing wrong in them, and the reasons why others are bad, by name."""
+    """Parts without a fault, and the faults of the other parts by name."""
     unusable: list[UnreadablePart] = []
     parts = dataset.scan(damaged=unusable)
     bad = {part.name: part.reason for part in unusable}
@@ -247,9 +249,9 @@ def equal_summaries(stored: pa.Table, again: pa.Table) -> bool:
 
 
 def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) -> bool:
-    """Whether a column of a summary is the one computed again.
+    """Whether a stored column of a summary equals the same column computed again.
 
-    The last digits of normal probabilities and of theory are those of a library on one kind of processor.
+    The last digits of normal probabilities and of theory depend on a library and the processor.
     """
     if stored.equals(again):
         return True
@@ -260,7 +262,7 @@ def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) ->
     ours, theirs = (column.drop_null().to_numpy() for column in (again, stored))
     if name in DIAGNOSIS_COLUMNS or name.startswith("theory_"):
         return np.allclose(theirs, ours, rtol=1e-9, atol=1e-12, equal_nan=True)
-    return np.array_equal(theirs, ours, equal_nan=True)  # an oracle's length is NaN without a density
+    return np.array_equal(theirs, ours, equal_nan=True)  # lengths of the oracle are NaN without a density
 
 
 def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
@@ -273,28 +275,11 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
 
 
-def provenance_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]) -> Iterator[Finding]:
-    """A broken provenance.json, and a first line of study.toml with the hash of another study."""
-    try:
-        sessions = read_sessions(store)
-    except DamagedRun as error:
-        yield Finding(f"provenance.json: {error}")
-        return
-    if study is None or not sessions:
-        return
-    # Another version may have further settings, and another plug-in has another digest.
-    ours = (sessions[-1].get("versions") or {}).get("ldpflow") == __version__
-    equal_plugins = all(loaded_plugins().get(name) == digest for name, digest in stored_plugins(mapping))
-    found, wanted = (store.read_study() or "").partition("\n")[0].removeprefix(RESOLVED), study.hash()
-    if ours and equal_plugins and found != wanted:
-        yield Finding(f"study.toml: its first line has the hash {found[:16]}, its settings have {wanted}")
-
-
 def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None:
-    """Reason why a part with a readable footer is bad, or None."""
     table = dataset.load(part)
     if isinstance(table, UnreadablePart):
-        return None if table.reason == REMOVED else table.reason  # compacted away meanwhile
+        # A sweep may have merged the part into another one since the scan.
+        return None if table.reason == REMOVED else table.reason
     try:
         rows = arrange(dataset.kind, table, part.cells)
     except ValueError as error:
@@ -306,7 +291,6 @@ def part_reason(dataset: Dataset, part: Part, study: Study | None) -> str | None
 
 
 def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | None:
-    """Reason why a part's metadata is wrong, or None."""
     try:
         simulator = described_simulator(meta)
     except (LdpflowError, KeyError, ValueError, TypeError, AttributeError):
@@ -321,7 +305,6 @@ def origin_reason(key: str, meta: dict[str, Any], study: Study | None) -> str | 
 
 
 def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
-    """Rows that lie in two parts, equal or not."""
     shared = overlapping_parts(parts)
     findings = []
     for key in sorted({part.path_key for part in parts if part.name in shared}):
@@ -338,15 +321,16 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
 
 
 def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
-    """Rows that the study needs and no part has."""
     for plan in study.plans():
         missing = gaps(store, plan, study.seed, study.replicates)
         if missing:
-            wanted = [f"{len(gap.cells)} cells" if gap.cells else "the trajectory" for gap in missing[:3]]
-            spans = [f"{gap.first} to {gap.last - 1}" for gap in missing[:3]]
-            ranges = ", ".join(f"{span} of {what}" for span, what in zip(spans, wanted, strict=True))
+            ranges = [
+                f"{gap.first} to {gap.last - 1} of "
+                + (f"{len(gap.cells)} cells" if gap.cells else "the trajectory")
+                for gap in missing[:3]
+            ]
             more = "" if len(missing) <= 3 else f" and {len(missing) - 3} more ranges"
-            yield Finding(f"path p{plan.simulator.key}: replicates missing: {ranges}{more}")
+            yield Finding(f"path p{plan.simulator.key}: replicates missing: {', '.join(ranges)}{more}")
 
 
 def summary_findings(
@@ -356,11 +340,10 @@ def summary_findings(
     store: RunStore,
     parts: list[Part],
 ) -> Iterator[Finding]:
-    """A stored summary against the one computed again from the rows of the parts."""
     try:
         stored = read()
     except InputError as error:
-        if error.value != store.full("study.toml"):  # a finding of its own
+        if error.value != store.full("study.toml"):  # another function has a finding for it
             yield Finding(f"{file}: cannot be read: {error.value}")
         return
     if stored is None:
@@ -377,7 +360,7 @@ def summary_findings(
 
 
 def verify_run(store: RunStore, against: str) -> Comparison:
-    """The run's numbers, computed from its checked rows, with the published ones."""
+    """Check the rows of a run, summarise them, and compare the summary with published numbers."""
     findings = []
     with store.named_errors():
         stored = store.read_summary()
@@ -387,7 +370,7 @@ def verify_run(store: RunStore, against: str) -> Comparison:
             raise InputError("run", store.root, "a run whose rows are whole", " ".join(found[:3]))
         summary = stored_summary(store, damaged="refuse") if parts else stored
     if not parts:
-        findings = ["the run has no rows: its summary is taken as it is, and follows from nothing"]
+        findings = ["the run has no rows: the numbers are those of summary.parquet, and no rows confirm them"]
     elif stored is not None and not equal_summaries(stored, summary):
-        findings = ["summary.parquet is not that of the rows: the numbers here are computed from them"]
+        findings = ["summary.parquet differs from the rows: the numbers here are computed from the rows"]
     return replace(compare(summary, against), findings=findings)

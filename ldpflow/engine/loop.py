@@ -1,7 +1,7 @@
-"""Loop of every executor, the executor of threads, and reasons to end a sweep early.
+"""The loop that hands batches to an executor, the executor of threads, and reasons to end a sweep early.
 
-A bounded number of batches is in flight until none is left, a limit of time or memory has passed, Ctrl-C came
-or the interpreter ends.
+The loop keeps a limited number of batches in flight. It ends if no batch is left, a limit of time or memory
+has passed, a signal such as that of Ctrl-C has come, or the interpreter ends.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from ldpflow.engine.ray_executor import RayExecutor
 
 PROCESSES = Path("/proc")
-LAST_SECONDS = 5.0  # for the traceback of a thread that sweeps as the interpreter ends
-CHECK_SECONDS = 1.0  # adding up the memory of many processes takes milliseconds
+LAST_SECONDS = 5.0  # for a thread with a sweep to print its traceback while the interpreter ends
+CHECK_SECONDS = 1.0  # between two sums of the memory of all processes, which take milliseconds
 
 
 def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> Callable[[], str | None]:
-    """A function that names the limit that has passed, or returns None.
+    """Make a function that returns a text if a limit has passed, and None otherwise. None: no limit.
 
-    Time counts from this call. Memory is that of this process and of those it started (a local Ray). It
-    cannot be limited on a system without ``/proc``.
+    Time starts at this call. Memory is the sum over this process and its descendants, such as a local Ray. A
+    limit of memory is refused on a system without ``/proc``.
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
         raise InputError(
@@ -69,7 +69,7 @@ def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> 
 
 
 def memory_in_use() -> int:
-    """Bytes of memory of this process and its descendants, shared pages once; 0 without ``/proc``."""
+    """Bytes of memory of this process and its descendants. Shared pages count once. 0 without ``/proc``."""
     children: dict[int, list[int]] = {}
     for entry in PROCESSES.glob("[0-9]*"):
         children.setdefault(process_state(int(entry.name))[2], []).append(int(entry.name))
@@ -78,16 +78,16 @@ def memory_in_use() -> int:
     while family:
         process = family.pop()
         family += children.get(process, [])
-        with suppress(OSError, ValueError):  # it has ended
+        with suppress(OSError, ValueError):  # the process has ended
             rollup = (PROCESSES / str(process) / "smaps_rollup").read_text()
             total += sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line[:4] == "Pss:")
     return total
 
 
 def process_state(process: int) -> tuple[str, str, int]:
-    """Name, state (Z: ended, but not yet reaped; X: gone) and parent of a process."""
+    """Name, state and parent of a process. States: Z, ended and not yet waited for; X, no such process."""
     try:
-        # The name, in brackets, may hold anything.
+        # The name stands in brackets and may contain spaces and brackets.
         head, _, rest = (PROCESSES / str(process) / "stat").read_text(errors="replace").rpartition(")")
         state, parent, *_ = rest.split()
     except (OSError, ValueError):
@@ -97,10 +97,10 @@ def process_state(process: int) -> tuple[str, str, int]:
 
 @contextmanager
 def interpreter_open() -> Iterator[Callable[[], str | None]]:
-    """Keep the interpreter from ending while a daemon thread sweeps; yields its reason to stop.
+    """Keep the interpreter open while a daemon thread sweeps. Yields a function :data:`Stop`.
 
-    A daemon thread inside of compiled code would abort the process as Python ends. Python waits for
-    threads that are no daemons, so one of them waits for the sweep.
+    A daemon thread that is in compiled code when Python ends would abort the process. Python waits for other
+    threads, so this function starts a thread that waits for the sweep.
     """
     if not threading.current_thread().daemon:
         yield lambda: None
@@ -121,23 +121,23 @@ def interpreter_open() -> Iterator[Callable[[], str | None]]:
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], str | None]]:
-    """Yield the reason to stop that a first SIGINT, SIGTERM or SIGHUP gives; a second ends the process."""
+    """Yield a function :data:`Stop` for SIGINT, SIGTERM and SIGHUP. A second signal ends the process."""
     reason: str | None = None
 
     def received(number: int, frame: FrameType | None) -> None:
         nonlocal reason
-        # Written to the descriptor: a buffer may be locked by the interrupted code.
+        # os.write, because the interrupted code may hold the lock of sys.stderr.
         if reason is not None:
             if sys.stderr.isatty():
-                os.write(2, b"\x1b[?25h")  # the progress bar hides the cursor
+                os.write(2, b"\x1b[?25h")  # show the cursor, which the progress bar hides
             os.write(2, b"\nldpflow: stopped at once; what was on disk is kept\n")
-            # No clean-up: what is not on disk is computed again, and the lock dies with the process.
+            # No clean-up: the next sweep computes missing rows, and the kernel releases the lock.
             os._exit(130)
         reason = f"{signal.Signals(number).name} received"
         os.write(2, b"\nldpflow: finishing what is running (batches get 3 s); again to stop at once\n")
 
     before: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():  # which alone may set handlers
+    if threading.current_thread() is threading.main_thread():  # Python refuses handlers of other threads
         before = {n: signal.signal(n, received) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield lambda: reason
@@ -150,15 +150,12 @@ Stop = Callable[[], str | None]
 """Function that returns a reason to stop, or None."""
 
 Phase = Callable[[str], None]
-"""Called with what a sweep waits for, in a few words; with "" if batches can run."""
+"""Function of a few words that name what a sweep waits for. "" means that batches run."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """State of a sweep after a batch.
-
-    Steps are those of all replicates of this session.
-    """
+    """State of a sweep after a batch. Steps are summed over the replicates of this session."""
 
     done_batches: int
     total_batches: int
@@ -177,20 +174,24 @@ class RunResult:
 
     Parameters
     ----------
+    out : str
+        Run directory or its address, without credentials.
     finished_replicates : int
-        Smallest number over the cells of the study.
+        Smallest number of finished replicates over the cells of the study.
     failures : int
-        Rows whose status is not ``ok``.
+        Number of rows without a finished interval (``status``).
     failed_share : float
-        Their share of all rows.
+        ``failures`` divided by the number of rows.
+    wall_seconds : float
+        Time of this session in seconds.
     stopped : str or None
-        Why the sweep ended early.
+        Why the sweep ended early. None if it did not.
     failed_batches : list of str
-        Batches that raised, each with its cause and the command that computes it again.
+        Batches that raised an error, each with the error and a command that computes the batch again.
     done_replicates, wanted_replicates : int
-        Over all paths. ``wanted_replicates`` is 0 if a target decides.
+        Sums over all paths. ``wanted_replicates`` is 0 if the sweep has a target precision.
     batches : int
-        Computed in this session.
+        Number of batches that this session computed.
     """
 
     out: str
@@ -207,7 +208,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A batch that has come back; ``error`` is the reason why there are no rows, or None."""
+    """Result of a batch. ``error`` says why its rows are not stored. None if they are. Times are CPU time."""
 
     batch: Batch
     error: str | None = None
@@ -216,7 +217,6 @@ class Outcome:
 
 
 def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> list[Published]:
-    """Give rows to an aggregator and write trajectories; returns what is published by now."""
     key, meta = batch.simulator.key, part_meta(batch.seed, batch.simulator, batch.cells)
     if result.trajectories is not None:
         cells = [{"checkpoints": batch.checkpoints}]
@@ -227,9 +227,9 @@ def store_result(aggregator: Aggregator, batch: Batch, result: BatchResult) -> l
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """Simulate a batch. Any exception becomes an LdpflowError with its class, message and place.
+    """Simulate a batch. Turns every exception into an LdpflowError with its class, message and place.
 
-    A traceback does not leave the process of a Ray task, and ``sys.exit`` of a plug-in would end the thread.
+    Ray does not return a traceback, and ``sys.exit`` in a plug-in would end the thread.
     """
     try:
         return simulate(batch)
@@ -246,7 +246,7 @@ def error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place_of_error(error)}"
 
 
-@lru_cache(maxsize=8)  # every batch of a path has the same
+@lru_cache(maxsize=8)  # all batches of a path have equal arguments
 def part_meta(seed: int, simulator: Simulator[Any, Any], cells: tuple[Cell, ...]) -> PartMeta:
     plugins = plugins_of([*simulator.parts().values(), *(cell.method for cell in cells)])
     return PartMeta(
@@ -263,7 +263,7 @@ THREAD_NAME = "batches"
 
 
 def dropped_batches() -> bool:
-    """Whether a batch that was given up still runs: the interpreter waits for its end."""
+    """Whether a dropped batch still runs. The interpreter would wait for its end."""
     return any(thread.name == THREAD_NAME for thread in threading.enumerate())
 
 
@@ -273,28 +273,28 @@ def ends_sweep(error: BaseException) -> bool:
 
 
 class ThreadExecutor:
-    """Executor that runs one batch per thread and stores rows in the calling thread.
+    """Executor that runs batches in threads and stores their rows in the calling thread.
 
-    Kernels run at the same time; Python code of batches takes turns (:mod:`ldpflow.simulators.rows`). The
-    calling thread can stop while kernels run for minutes.
+    Kernels run in parallel. Only one thread at a time runs Python code of a batch
+    (:mod:`ldpflow.simulators.rows`). The calling thread can stop the sweep while kernels run.
 
     Attributes
     ----------
     cores : int
-        Number of cores for which work is cut into batches.
+        Number of cores for which :func:`~ldpflow.engine.batching.cut` makes batches.
     capacity : int
-        Batches that may be in flight; read before every batch, since nodes of a cluster come and go.
+        Most batches in flight. The loop reads it before every batch, because a cluster may change its size.
     """
 
-    def __init__(self, aggregator: Aggregator, cores: int = 1) -> None:
+    def __init__(self, aggregator: Aggregator, cores: int) -> None:
         self.aggregator = aggregator
         self.cores = cores
-        # With several threads one more batch waits, so that no thread waits until rows are stored.
+        # One more batch than threads: a thread need not wait while the caller stores rows.
         self.capacity = cores + (cores > 1)
         self.dropped = threading.Event()
         self.waiting: queue.SimpleQueue[Batch | None] = queue.SimpleQueue()
         self.finished: queue.SimpleQueue[tuple[Batch, BatchResult | LdpflowError]] = queue.SimpleQueue()
-        # No daemons, even if the caller is one: one that ends in compiled code takes the process down.
+        # A daemon thread that is in compiled code when Python ends would abort the process.
         self.threads = [
             threading.Thread(target=self.work, name=THREAD_NAME, daemon=False) for _ in range(cores)
         ]
@@ -309,11 +309,10 @@ class ThreadExecutor:
                 self.finished.put((batch, error))
 
     def submit(self, batch: Batch) -> None:
-        """Start a batch."""
         self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
-        """Batches that came back, in completion order; may be empty after ``timeout`` seconds."""
+        """Results of finished batches in the order of their ends, [] if none ends in ``timeout`` seconds."""
         try:
             batch, result = self.finished.get(timeout=timeout)
         except queue.Empty:
@@ -331,16 +330,15 @@ class ThreadExecutor:
         return [Outcome(batch, None, result.kernel_seconds, result.seconds)]
 
     def drop(self) -> None:
-        """Give up the batches in flight; at most seconds may pass from here to :meth:`close`."""
+        """Give up the batches in flight. The caller then calls :meth:`flush` and :meth:`close`."""
         self.dropped.set()
 
     def flush(self) -> list[Outcome]:
-        """Publish every row received so far; returns batches whose rows turned out to be lost."""
+        """Publish all rows that have come. Returns batches whose rows were lost."""
         self.aggregator.publish(everything=True)
         return []
 
     def close(self) -> None:
-        """Stop what this executor started."""
         for _ in self.threads:
             self.waiting.put(None)
         if not self.dropped.is_set():
@@ -349,20 +347,18 @@ class ThreadExecutor:
 
 
 POLL_SECONDS = 0.5
-DRAIN_SECONDS = 3.0  # how long batches in flight may still take after a stop
+DRAIN_SECONDS = 3.0  # for the batches in flight, after a reason to stop
 
 
 @dataclass
 class Tally:
-    """Batches, steps and CPU time of a session."""
-
     batches: int = 0
     steps: int = 0
     batch_seconds: float = 0.0
     failed: list[Outcome] = field(default_factory=list)
-    stopped: str | None = None  # reason, if the session was stopped
-    lost: str | None = None  # what has died, if the executor has
-    # CPU seconds in kernels, and steps, by path key.
+    stopped: str | None = None  # reason to stop
+    lost: str | None = None  # process of Ray that has died
+    # CPU seconds in kernels and number of steps, by path key.
     by_path: dict[str, tuple[float, int]] = field(default_factory=dict)
 
     def count(self, outcome: Outcome) -> None:
@@ -388,8 +384,9 @@ def drive(
 ) -> None:
     """Run batches in their order, publish their rows and count them in ``tally``.
 
-    ``started`` is the start of the sweep on the monotonic clock. ``should_stop`` is asked at least twice a
-    second: once there is a reason nothing more is submitted, and batches in flight get DRAIN_SECONDS.
+    ``started`` is the start of the sweep on the monotonic clock, in seconds. ``should_stop`` is called at
+    least twice a second. If it returns a reason, no further batch starts, and batches in flight have
+    DRAIN_SECONDS to end.
     """
     sent, count = tally.batches, tally.batches + sum(map(len, batches))
     total_steps = tally.steps + sum(some.steps for some in batches)

@@ -1,14 +1,14 @@
-"""Sweeps that stop when they are precise enough.
+"""Sweeps that stop when their results have a target precision.
 
-Replicates come in a fixed schedule: R_0 = ``min_replicates``, then BATCH more at a time, at most
+The numbers of replicates R_k have a fixed schedule: R_0 = ``min_replicates``, R_k = R_{k-1} + BATCH, at most
 ``max_replicates``. A path stops at the first R_k at which the first R_k replicates of all its cells have
 
     sqrt(p~ (1 - p~) / R) <= target_mcse,   p~ = (x + 2)/(R + 4), x covered of R finished rows,
     sd(length)/(mean(length) sqrt(R)) <= target_length,
 
-as far as a target is given. So the count is a function of the rows: the order of arrival, interruptions and
-further replicates of an earlier run do not change it. The variance is taken at p~ (Agresti and Coull 1998):
-with the estimate itself a run of luck both ends the sampling and stays in the result.
+for each target that is given. R_k follows from the rows alone: it does not depend on the order in which rows
+come, on interruptions or on further replicates of an earlier run. The variance is that at p~ (Agresti and
+Coull 1998). With x / R in place of p~, a few replicates that all cover would end the sampling too early.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ from ldpflow.store.schema import cell_id, cell_keys
 from ldpflow.study import Study
 
 BATCH = 128
-LEAST = 200  # fewer replicates bias what is reported
+LEAST = 200  # stopping with fewer replicates biases the coverage
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Target precision of a sweep in every cell: MCSE of coverage, relative MCSE of the mean length.
+    """Target precision of every cell of a sweep. None: no such target.
 
-    ``min_replicates`` and ``max_replicates`` are the first and the last point of the schedule.
+    ``target_mcse`` is the largest MCSE of coverage, ``target_length`` the largest relative MCSE of the mean
+    length. The schedule begins at ``min_replicates`` and ends at ``max_replicates``.
     """
 
     target_mcse: float | None = None
@@ -58,7 +59,7 @@ class Precision:
 
     @classmethod
     def of(cls, options: SweepOptions, study: Study) -> Precision | None:
-        """The target of a sweep, or None."""
+        """Make the target of a sweep from its options. None without a target."""
         if not options.until_precise:
             return None
         if not study.method:
@@ -69,12 +70,12 @@ class Precision:
         return cls(options.target_mcse, options.target_length, **given)
 
     def schedule(self, start: int = 0) -> Iterator[int]:
-        """The points of the schedule above ``start``."""
+        """Iterate over the numbers of replicates of the schedule above ``start``."""
         points = chain(range(self.min_replicates, self.max_replicates, BATCH), [self.max_replicates])
         yield from (point for point in points if point > start)
 
     def distance(self, cell: CellRows) -> float:
-        """Largest ratio of an MCSE to its target."""
+        """Largest ratio of an MCSE to its target. 0 without finished rows, inf if a length has no MCSE."""
         cell = cell.finished()
         count = len(cell.ok)
         if count == 0:
@@ -93,14 +94,17 @@ class Precision:
         return found
 
     def expected(self, levels: Iterable[float]) -> int:
-        """Replicates of a path if its coverages are the levels; of mean lengths nothing is expected."""
+        """Expected replicates of a path whose coverages equal the levels. Ignores ``target_length``."""
         wanted = 0.0
         if self.target_mcse is not None:
             wanted = max(level * (1 - level) for level in levels) / self.target_mcse**2
         return min(max(self.min_replicates, math.ceil(wanted)), self.max_replicates)
 
     def earliest(self, cell: CellRows, now: int) -> int:
-        """First point after ``now`` at which coverage is precise enough if all further rows hit, or miss."""
+        """First point of the schedule after ``now`` at which the MCSE of coverage can meet its target.
+
+        The MCSE is smallest if all further rows cover the truth, or if none does.
+        """
         runs = int(cell.replicate[0]) + 1 if len(cell.ok) else 1  # replicates of a row
         finished = cell.finished()
         count, hits = len(finished.ok), int(np.sum(finished.covered))
@@ -116,10 +120,10 @@ class Precision:
         return point
 
     def next_point(self, cells: Sequence[CellRows], have: int) -> int | None:
-        """Number of replicates that a path must have next, or None if it is done.
+        """Number of replicates to compute next for a path, or None if the path can stop.
 
-        ``cells`` are all cells and coordinates of the path, with rows numbered by their last replicate.
-        ``have`` is the number of replicates that all of them have, from 0 on; further rows are ignored.
+        ``cells`` has the rows of each cell and coordinate of the path, numbered by their last replicate. All
+        cells have the first ``have`` replicates. Later replicates are ignored.
         """
         point = self.min_replicates
         while point <= have:
@@ -131,15 +135,15 @@ class Precision:
 
 
 def agresti_coull(hits: Any, count: int) -> Any:
-    """sqrt(p~ (1 - p~) / R), of one or several numbers of hits."""
+    """sqrt(p~ (1 - p~) / R) for one or several x = ``hits``, R = ``count``."""
     share = (hits + 2) / (count + 4)
     return np.sqrt(share * (1 - share) / count)
 
 
 def rounds(store: RunStore, study: Study, precision: Precision) -> Iterator[list[Batch]]:
-    """Replicates to compute before precision is judged again, until every path is precise enough.
+    """Iterate over rounds of missing batches until every path can stop.
 
-    Each round must be stored before the next is asked for.
+    The caller must store the rows of a round before it takes the next round.
     """
     points = dict.fromkeys(study.plans(), 0)
     while points:
@@ -153,12 +157,12 @@ def rounds(store: RunStore, study: Study, precision: Precision) -> Iterator[list
 
 
 def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[CellRows], int]:
-    """Stored rows of cells under their last replicate, and the replicates that all cells have."""
+    """Arguments of :meth:`Precision.next_point` from the stored rows of a path."""
     runs = {cell_id(cell.columns()): cell.runs for cell in plan.cells}
     finished = store.replicates.finished(plan.simulator.key)
     gaps = {cell: subtract(0, most // count, finished.get(cell, [])) for cell, count in runs.items()}
     starts = {cell: found[0][0] for cell, found in gaps.items() if found}
-    # Replicates that do not fill a whole row do not count as missing.
+    # Of a missing row of several replicates, all but the last replicate count as stored.
     have = min((runs[cell] * (first + 1) - 1 for cell, first in starts.items()), default=most)
     if 0 in starts.values():
         return [], 0

@@ -1,4 +1,4 @@
-"""Predicted time of a study on this machine, and the engine that suits it."""
+"""Predicted time of a study on this machine, and the choice of an engine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ldpflow.simulators.simulator import Cell, PathPlan, Request, Simulator, by_
 
 
 def step_kind(simulator: Simulator[Any, Any], request: Any) -> object:
-    """Key of a step's time: requests with equal keys take equally long."""
+    """Key of the time of a step. Simulators with equal keys have equal times of a step."""
     if isinstance(simulator, Counts):
         return simulator.protocol.kind, simulator.counts(), getattr(simulator.protocol, "rounds", None)
     if isinstance(simulator, OnePass):
@@ -40,7 +40,7 @@ def seconds_per_step(simulator: Simulator[Any, Any], request: Any, budget: float
     """CPU time of a step of LANES replicates, measured in about ``budget`` seconds."""
     simulator.prepare(request)
     if isinstance(simulator, OnePass):
-        # A path of a given horizon has no further steps; another one may run on.
+        # A path whose algorithm depends on n cannot make more steps than n allows.
         most = request.times[-1] if simulator.algorithm.depends_on_horizon() else 2**62
 
         def run_steps(steps: int) -> None:
@@ -64,25 +64,24 @@ def seconds_per_step(simulator: Simulator[Any, Any], request: Any, budget: float
 
 
 def seconds_by_doubling(run: Callable[[int], object], steps: int, most: int, budget: float) -> float:
-    """Seconds per step of a run that doubles from ``steps`` until it fills a third of the budget."""
+    """Seconds per step. Doubles the ``steps`` of a run until it takes a third of ``budget`` seconds."""
     before, shorter = 0.0, 0
     while True:
         started = time.thread_time()
         run(steps)
         seconds = time.thread_time() - started
         if seconds - before > budget / 3.0 or steps == most:
-            # The difference of two runs, so that the start of a run does not count.
+            # The difference of two runs does not contain the time of a start.
             return max(seconds - before, 1e-9) / (steps - shorter)
         before, shorter, steps = seconds, steps, min(2 * steps, most)
 
 
 def seconds_per_record(simulator: Simulator[Any, Any], request: Request) -> float:
-    """CPU time to turn a record of LANES replicates into rows, measured."""
     if isinstance(simulator, OnePass):
         groups = by_runs(request.cells).items()
         return sum(seconds_of_rows(random_record(simulator, c, runs), c) / runs for runs, c in groups)
     if isinstance(simulator, FiniteSum):
-        # The risk at one point: there is one for every checkpoint, and the output.
+        # The time of the risk at one point. A replicate has a point per checkpoint, and its output.
         data = draw_records(simulator.problem, 0, simulator.horizon, range(LANES))
         point = np.zeros((1, simulator.problem.dimension, LANES))
         risk(simulator.problem, data, point)
@@ -93,7 +92,7 @@ def seconds_per_record(simulator: Simulator[Any, Any], request: Request) -> floa
 
 
 def random_record(path: OnePass, cells: tuple[Cell, ...], runs: int) -> PathRecord:
-    """Record of a random walk: the cost of sorting and summing depends on no more."""
+    """Record of a random walk. Interval methods take the same time for it as for the record of the path."""
     asked = path.needs(cells)
     d, replicates = path.dimension, LANES * runs
     shape = (len(asked.times), d, replicates)
@@ -113,25 +112,24 @@ def random_record(path: OnePass, cells: tuple[Cell, ...], runs: int) -> PathReco
 
 
 def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
-    """CPU time of the rows of a record, measured the second time, when all modules are loaded."""
+    """CPU time of the rows of a record. Measured at the second call, when all modules are loaded."""
     if not cells:
         return 0.0
     with np.errstate(all="ignore"):
         rows_of(record, cells)
-        again: Any = replace(record)  # type: ignore[type-var]  # without what the first time computed
+        again: Any = replace(record)  # type: ignore[type-var]  # a copy without cached results
         started = time.thread_time()
         rows_of(again, cells)
     return time.thread_time() - started
 
 
-RAY_NICENESS = 15  # of Ray's workers, if the user does not say
-RAY_FROM_SECONDS = 60.0  # a Ray of one's own takes 6 s to start and 1.5 s to stop,
-RAY_SECONDS = 8.0  # and half a second to the first batch
-ROW_SECONDS = 15e-6  # of Python code per row of a coordinate or checkpoint: 5 to 40e-6 were measured
+RAY_NICENESS = 15  # of Ray's workers by default
+RAY_FROM_SECONDS = 60.0  # least wall time of a sweep for which a local Ray is worth its start
+RAY_SECONDS = 8.0  # a local Ray takes 6 s to start, 0.5 s to the first batch and 1.5 s to stop
+ROW_SECONDS = 15e-6  # of Python code per row of a coordinate or checkpoint (measured: 5e-6 to 40e-6)
 
 
 def cores_of(engine: str, num_cpus: int | None) -> int:
-    """Cores of this machine that an engine uses."""
     if engine == "serial":
         return 1
     if num_cpus is not None:
@@ -142,24 +140,23 @@ def cores_of(engine: str, num_cpus: int | None) -> int:
 
 
 def seconds_of(missing: Sequence[Batch]) -> float:
-    """Rough CPU time, before any measurement."""
     return sum(m.cost.seconds * (m.last - m.first) for m in missing)
 
 
 def python_seconds_of(missing: Sequence[Batch]) -> float:
-    """Rough CPU time of Python code in it, in which threads take turns."""
+    """Rough CPU time of the Python code of batches, which only one thread at a time runs."""
     return ROW_SECONDS * sum((m.last - m.first) * python_rows(m) for m in missing)
 
 
 def python_rows(work: Batch | PathPlan) -> int:
-    """Rows of a replicate that Python code makes."""
     return work.simulator.dimension * len(work.cells) + len(work.checkpoints)
 
 
-def choose_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tuple[str, str]:
-    """The engine for this much CPU time on this many cores, and a line that says why.
+def choose_engine(seconds: float, cores: int, python_seconds: float) -> tuple[str, str]:
+    """Choose threads or Ray. Returns the engine and a line with the reason.
 
-    ``python_seconds`` of them are Python code, in which threads take turns.
+    ``seconds`` is the CPU time of the sweep, ``python_seconds`` the part of it in Python code, which only one
+    thread at a time runs.
     """
     wall = seconds / cores
     waiting = max(python_seconds - wall, 0.0)
@@ -174,17 +171,17 @@ def choose_engine(seconds: float, cores: int, python_seconds: float = 0.0) -> tu
 
 
 def ray_addresses() -> float:
-    """Bytes of address space below which a Ray of one's own crashes or waits without end as it starts.
+    """Bytes of address space that a local Ray needs. With less it crashes or hangs at its start.
 
-    It maps its store of objects, 30% of the memory and at most 200 GB, into each process: with 23 GiB
-    of memory it started with a limit of 9.5 GiB, and not with 7.6.
+    Ray maps its store of objects, 30% of the memory and at most 200 GB, into each process. On a machine with
+    23 GiB of memory it started with a limit of 9.5 GiB, and did not with 7.6 GiB.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return 3 * 2**30 + min(0.3 * memory, 200e9)
 
 
 def busy_machine(nice: int | None) -> str | None:
-    """A line on workers of a local Ray that wait for other programs, or None if they do not."""
+    """Warning that other programs slow down the workers of a local Ray, or None."""
     cores, level = cores_of("ray", None), RAY_NICENESS if nice is None else nice
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     if load < 1.5 * cores or level < 5:
@@ -196,15 +193,15 @@ def busy_machine(nice: int | None) -> str | None:
 
 
 CALIBRATION_SECONDS = 1.0
-START_SECONDS = {"serial": 0.5, "threads": 0.5, "ray": 6.0}  # until the first batch runs, compile cache warm
+START_SECONDS = {"serial": 0.5, "threads": 0.5, "ray": 6.0}  # to the first batch, with compiled kernels
 
 
 @dataclass(frozen=True)
 class Prediction:
     """Expected cost of a sweep.
 
-    ``kernel_seconds`` and ``interval_seconds`` are CPU time on one core of this machine, ``nanoseconds`` per
-    step and replicate of every simulator, in the order of the plans.
+    ``kernel_seconds`` and ``interval_seconds`` are CPU time on one core of this machine. ``nanoseconds`` has
+    the time per step and replicate of each simulator, in the order of the plans.
     """
 
     steps: int
@@ -215,12 +212,12 @@ class Prediction:
     nanoseconds: tuple[float, ...]
 
 
-def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str = "auto") -> Prediction:
-    """Predict a sweep of ``replicates`` over ``plans`` on ``cores`` cores like this one.
+def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str) -> Prediction:
+    """Predict the time of a sweep of ``replicates`` over ``plans`` on ``cores`` cores of this kind.
 
-    CPU time is measured, so other work on this machine does not count, although the sweep shares with it.
-    Every kind of step runs for its share of CALIBRATION_SECONDS on the study's own settings. Intervals and
-    trajectories are computed once for every kind and set of cells, for LANES replicates.
+    Measures CPU time, so other programs on this machine change the result little. They would slow down the
+    sweep. CALIBRATION_SECONDS are divided equally among the kinds of steps. Intervals and trajectories are
+    computed for LANES replicates, once for each kind of step and set of cells.
     """
     groups = -(-replicates // LANES)
     requests = [plan.request() for plan in plans]

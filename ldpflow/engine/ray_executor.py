@@ -1,9 +1,9 @@
-"""Batches as Ray tasks, on this machine's cores or on a cluster, and rows to aggregator actors.
+"""Batches as Ray tasks, on this machine or on a cluster, and an actor that stores their rows.
 
-The rows of a batch travel through the object store to an aggregator actor that coalesces and publishes them.
-The driver keeps a reference to them until they are published: Ray computes a batch again whose worker or node
-died, and the driver sends the rows of an aggregator that died to another one. Everything may happen twice.
-Published parts are named by their content, so that is harmless.
+Ray's object store hands the rows of a batch to the aggregator actor, which publishes them as parts. The
+driver keeps a reference to the rows until they are published. If a worker or a node dies, Ray computes its
+batches again. If the aggregator dies, the driver starts another one and sends the rows again. So a batch may
+be computed and stored twice. That is harmless, because the name of a part follows from its content.
 """
 
 from __future__ import annotations
@@ -46,43 +46,44 @@ from ldpflow.simulators.simulator import Cell
 from ldpflow.store.run_store import Aggregator, Published
 from ldpflow.store.schema import cell_set_hash
 
-# One thread per task: the replicates are the parallelism.
+# One thread per task, because tasks run in parallel.
 THREADS = {
     name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
-# A vanished machine is noticed within a minute. With Ray's own settings it takes seven.
+# With these settings Ray notices a lost machine within a minute, with its own settings within seven minutes.
 KEEPALIVE = {"RAY_grpc_client_keepalive_time_ms": "30000", "RAY_grpc_client_keepalive_timeout_ms": "30000"}
 CONNECT_SECONDS = 10.0
 CONNECTION_LOOK_SECONDS = 1.0
 ANSWER_SECONDS = 2.0
-GRACE_SECONDS = 15.0  # without a cluster's GCS, which can be started again if its state is stored elsewhere
-STUCK_SECONDS = 3.0  # how long a call to Ray may take to return after a loss; Ray itself warns after 5
+GRACE_SECONDS = 15.0  # for the GCS of a cluster (Ray's control process) to come back
+STUCK_SECONDS = 3.0  # for a call to a lost Ray to return
 
-LOOK_SECONDS = 5.0  # how often the cluster is asked for its cores: nodes come and go
+LOOK_SECONDS = 5.0  # between two looks at the number of cores of the cluster
 FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
 MAX_DEATHS = 20  # of aggregators in one sweep
 
 when_stuck: Callable[[str], None] | None = None
-"""Called with a message if a call to a lost Ray does not return. The command line ends the process."""
+"""Called with a message if a call to a lost Ray does not return. The command line ends the process in it."""
 
 ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
 FROM_OUTSIDE = "From any other machine: ldpflow submit STUDY --address http://HEAD:8265 --out ..."
 
 
 class ClusterWatch:
-    """Thread that looks once a second whether a Ray has lost its raylet or its GCS.
+    """Thread that looks once a second whether Ray has lost its raylet or its GCS.
 
-    Calls to such a Ray wait for minutes or for ever, and after a minute without the GCS Ray ends the process.
-    So this asks Ray nothing: it looks at processes and sockets.
+    The raylet is Ray's process on each machine, the GCS the control process of the cluster. Without them
+    calls to Ray may wait for ever, and without the GCS Ray ends this process after a minute. So the thread
+    makes no call to Ray. It looks at processes and sockets.
     """
 
     def __init__(self, own: bool) -> None:
-        self.own = own  # whether this process starts the Ray, or joins one that others have started
-        self.lost: str | None = None  # what has died
-        self.silent = False  # whether a cluster's GCS does not answer just now, and calls to Ray would wait
-        self.raylet = self.gcs = ""  # sockets, known once Ray has been joined
+        self.own = own  # True: this process starts Ray. False: it joins a cluster
+        self.lost: str | None = None  # message about the process that has died
+        self.silent = False  # whether the GCS does not answer now, so that calls to Ray would wait
+        self.raylet = self.gcs = ""  # path of a socket, and host:port; "" before Ray has been joined
         self.silent_since = 0.0
-        self.before = ray_processes(os.getpid())  # of a Ray that has been shut down
+        self.before = ray_processes(os.getpid())  # processes of an earlier Ray
         self.seen: dict[int, str] = {}
         self.noticed = threading.Event()
         self.closed = threading.Event()
@@ -90,7 +91,6 @@ class ClusterWatch:
         self.thread.start()
 
     def join_node(self) -> None:
-        """Ask a Ray that has been joined where its processes listen."""
         context = ray.get_runtime_context()
         own = context.get_node_id()
         self.raylet = next(node["RayletSocketName"] for node in ray.nodes() if node["NodeID"] == own)
@@ -103,13 +103,12 @@ class ClusterWatch:
             raise EngineLost(self.lost)
 
     def close(self) -> None:
-        """End the thread."""
         self.noticed.set()
         self.closed.set()
         self.thread.join()
 
     def run(self) -> None:
-        """Look until something is lost; then wait for the caller to notice it."""
+        """Look until a process is lost. Call ``when_stuck`` if the caller does not notice soon."""
         while self.lost is None:
             if self.closed.wait(CONNECTION_LOOK_SECONDS):
                 return
@@ -118,7 +117,7 @@ class ClusterWatch:
             when_stuck(self.lost)
 
     def look(self) -> str | None:
-        """What has died, or None."""
+        """Message about a process that has died, or None."""
         if self.own:
             self.seen |= ray_processes(os.getpid())
             for process, name in self.seen.items():
@@ -140,7 +139,7 @@ class ClusterWatch:
 
 
 def ray_processes(parent: int) -> dict[int, str]:
-    """Names of the raylet and the GCS that a process has started, dead or alive; empty without ``/proc``."""
+    """Names, by id, of the raylet and the GCS that a process has started. Empty without ``/proc``."""
     found = {}
     for entry in PROCESSES.glob("[0-9]*"):
         name, _, above = process_state(int(entry.name))
@@ -154,7 +153,7 @@ def runs(process: int) -> bool:
 
 
 def raylet_answers(path: str) -> bool:
-    """Whether a process listens on a socket of this machine; a busy one counts as listening."""
+    """Whether a process listens on a socket of this machine. A busy process counts as listening."""
     with closing(socket.socket(socket.AF_UNIX)) as trial:
         trial.settimeout(ANSWER_SECONDS)
         return trial.connect_ex(path) not in (errno.ECONNREFUSED, errno.ENOENT)
@@ -172,18 +171,18 @@ def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str |
 def check_address(address: str) -> None:
     """Refuse addresses that a driver cannot use, such as those of Ray Client or of jobs."""
     name, value = "address", address
-    if address == "auto":  # for which alone Ray reads the variable
+    if address == "auto":  # Ray reads the variable for "auto" only
         name, value = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS", "")
     if "://" in value:
         raise InputError(name, value, ADDRESSES, f"No driver connects there. {FROM_OUTSIDE}")
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and (reason := unreachable(host.strip("[]"), int(port))) is not None:
-        # Ray itself would try for minutes.
+        # Ray would try for minutes.
         raise InputError("address", address, ADDRESSES, f"{reason}. {FROM_OUTSIDE}")
 
 
 def local_arguments(options: SweepOptions) -> dict[str, Any]:
-    """Arguments of ``ray.init`` for a Ray of this process; sets environment variables that Ray reads."""
+    """Arguments of ``ray.init`` for a local Ray. Sets environment variables that Ray reads."""
     if (limit := address_limit()) < (least := ray_addresses()):
         allowed = f"`engine` threads with a limit of {limit / 2**30:.1f} GiB of addresses (ulimit -v)"
         raise InputError("engine", "ray", allowed, f"Ray needs {least / 2**30:.1f} GiB here.")
@@ -191,12 +190,12 @@ def local_arguments(options: SweepOptions) -> dict[str, Any]:
     if options.nice is not None:
         os.environ["RAY_worker_niceness"] = str(options.nice)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-    # Without "local" Ray would join whatever cluster this machine happens to run.
+    # Without "local" Ray would join a cluster that runs on this machine.
     return {"address": "local", "num_cpus": options.num_cpus, "include_dashboard": False}
 
 
 def cluster_arguments(address: str) -> dict[str, Any]:
-    """Arguments of ``ray.init`` for a cluster; sets environment variables that Ray reads."""
+    """Arguments of ``ray.init`` for a cluster. Sets environment variables that Ray reads."""
     check_address(address)
     for name, value in KEEPALIVE.items():
         os.environ.setdefault(name, value)
@@ -204,9 +203,9 @@ def cluster_arguments(address: str) -> dict[str, Any]:
 
 
 def connect(options: SweepOptions) -> ClusterWatch:
-    """Start a Ray that ends with this process, or join one at an address. Returns a watch of its processes.
+    """Start a local Ray or join a cluster. Returns a watch of its processes.
 
-    Raises EngineLost if a process of the Ray dies as it starts.
+    Raises EngineLost if a process of Ray dies while it starts.
     """
     address = options.address
     arguments = local_arguments(options) if address is None else cluster_arguments(address)
@@ -225,7 +224,7 @@ def connect(options: SweepOptions) -> ClusterWatch:
             raise
         raise connection_error(error, address) from error
     if before is not None and threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, before)  # Ray puts its own in the place of the caller's
+        signal.signal(signal.SIGTERM, before)  # Ray has replaced the caller's handler
     return watch
 
 
@@ -233,24 +232,22 @@ def connection_error(error: Exception, address: str | None) -> LdpflowError:
     says = (str(error).splitlines() or [type(error).__name__])[0]
     if isinstance(error, AuthenticationError):
         hint = (
-            f"{says} Set RAY_AUTH_TOKEN_PATH to the file with the cluster's token; a machine of the cluster "
-            "has it in ~/.ray/auth_token."
+            f"{says} Set RAY_AUTH_TOKEN_PATH to a file with the cluster's token. Machines of the cluster "
+            "have it in ~/.ray/auth_token."
         )
         return InputError("address", address, "a cluster that knows this machine's token", hint)
     if address is None:
         return LdpflowError(f"Ray could not be started on this machine: {says}")
-    hint = f"{says}. If it is there, its token or version may be another one. {FROM_OUTSIDE}"
+    hint = f"{says}. Perhaps the cluster there has another token or version. {FROM_OUTSIDE}"
     return InputError("address", address, ADDRESSES, hint)
 
 
 class AggregatorActor:
-    """An aggregator in a process of its own."""
-
     def __init__(self, make: Callable[[], Aggregator]) -> None:
         self.aggregator = make()
 
     def add(self, batch: Batch, result: BatchResult) -> tuple[list[Published], float, float]:
-        """Take the rows of a batch. Returns what was published, and the CPU time of kernels and in all."""
+        """Store the rows of a batch. Returns the published ranges, kernel CPU time and total CPU time."""
         published = store_result(self.aggregator, batch, result)
         return published, result.kernel_seconds, result.seconds
 
@@ -259,19 +256,18 @@ class AggregatorActor:
 
 
 def new_aggregator(make: Callable[[], Aggregator]) -> Any:
-    """Start an aggregator on the driver's node.
+    """Start an aggregator on the driver's node, so that a folder ``out`` is on the driver's machine.
 
-    There it lives as long as the driver, and a folder given as ``out`` is one of the machine that the sweep
-    was started on. Ray could restart it, but calls on restarted actors were seen to hang (Ray 2.60), and its
-    rows have to be sent again anyhow.
+    Ray does not restart the actor: calls of restarted actors were seen to hang (Ray 2.60), and the driver has
+    to send the rows again in any case.
     """
     actor: Any = ray.remote(AggregatorActor)
     here = ray.get_runtime_context().get_node_id()
     return actor.options(
-        # It mostly waits for disk, so it must not take a core from the batches.
+        # It mostly waits for the disk and needs no core.
         num_cpus=0,
         max_restarts=0,
-        # A batch that takes long must not hold up the rows of those that are done.
+        # The rows of finished batches need not wait for an earlier, longer batch.
         allow_out_of_order_execution=True,
         scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
     ).remote(make)
@@ -279,15 +275,15 @@ def new_aggregator(make: Callable[[], Aggregator]) -> Any:
 
 @dataclass(frozen=True)
 class Sent:
-    """A batch whose rows are, or will be, with the aggregator; ``counted`` once the loop has counted it."""
+    """A batch whose rows are sent to an aggregator. ``counted``: whether the loop has counted it."""
 
     batch: Batch
     rows: ray.ObjectRef
-    aggregator: Any = None  # that it was sent to
+    aggregator: Any = None
     counted: bool = False
 
 
-@lru_cache(maxsize=8)  # every batch of a path has the same
+@lru_cache(maxsize=8)  # all batches of a path have equal arguments
 def cell_set_of(cells: tuple[Cell, ...]) -> str:
     return cell_set_hash(cell.columns() for cell in cells)
 
@@ -300,14 +296,14 @@ def run_task(batch: Batch) -> BatchResult:
 class RayExecutor:
     """Executor on Ray, with the methods of :class:`~ldpflow.engine.loop.ThreadExecutor`.
 
-    ``make_aggregator`` is called inside the actor. ``run`` is the label of the metrics.
+    The actor calls ``make_aggregator``. ``run`` is the label of the metrics.
     """
 
     def __init__(
         self, make_aggregator: Callable[[], Aggregator], options: SweepOptions, run: str = ""
     ) -> None:
         self.keep = options.keep_ray
-        # With an address: cores that batches are sent out for although the cluster has fewer.
+        # A cluster may have fewer cores than ``num_cpus`` now, and grow.
         self.wanted = 1 if options.address is None else options.num_cpus or 1
         self.max_in_flight = options.max_in_flight
         self.looked = -LOOK_SECONDS
@@ -315,9 +311,8 @@ class RayExecutor:
         task: Any = ray.remote(run_task)
         self.task = task.options(max_retries=options.retries, num_cpus=1)
         self.make_aggregator = make_aggregator
-        self.aggregator: Any = None  # started with the first batch
-        # Rows that it may hold in memory only, by path and cell set, then by first replicate: a part is
-        # looked up among thousands of batches.
+        self.aggregator: Any = None  # the first batch starts it
+        # Batches that the aggregator may hold in memory only, by path and cell set, then by first replicate.
         self.unpublished: dict[tuple[str, str], dict[int, Sent]] = {}
         self.deaths = 0  # of aggregators
         self.in_flight: dict[ray.ObjectRef, Sent] = {}
@@ -327,7 +322,7 @@ class RayExecutor:
 
     @property
     def cores(self) -> int:
-        """Cores that the cluster has, or is to have."""
+        """Cores of the cluster, at least the number ``num_cpus`` that the user wants."""
         if self.watch is not None:
             self.watch.check()
         silent = self.watch is not None and self.watch.silent
@@ -338,21 +333,21 @@ class RayExecutor:
 
     @property
     def capacity(self) -> int:
-        """One batch that runs and one that waits per core: a core never waits for the driver."""
+        """Most batches in flight, by default one that runs and one that waits for each core."""
         return self.max_in_flight or 2 * self.cores
 
     def submit(self, batch: Batch) -> None:
         try:
             rows = self.task.remote(batch)
         except (TypeError, AttributeError, pickle.PicklingError) as error:
-            cause = error.__cause__ or error  # Ray wraps it in many lines
+            cause = error.__cause__ or error  # without the lines that Ray adds
             text = f"{type(cause).__name__}: {next(iter(str(cause).splitlines()), '')}"
             allowed = "threads or serial for components that cannot be pickled"
             raise InputError("engine", "ray", allowed, text) from error
         self.send(Sent(batch, rows))
 
     def send(self, sent: Sent) -> None:
-        """Send rows to the aggregator as soon as they are computed."""
+        """Let Ray pass rows to the aggregator when they are computed."""
         if self.aggregator is None:
             self.aggregator = new_aggregator(self.make_aggregator)
         sent = replace(sent, aggregator=self.aggregator)
@@ -364,7 +359,7 @@ class RayExecutor:
         self.metrics.in_flight.set(len(self.in_flight))
         waiting = list(self.in_flight)
         done, _ = ray.wait(waiting, num_returns=1, timeout=timeout)
-        if done:  # and what else has come meanwhile
+        if done:  # take all answers that have come
             done, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0)
         answers = [self.receive(self.in_flight.pop(answer), answer) for answer in done]
         outcomes = [outcome for outcome in answers if outcome is not None]
@@ -373,12 +368,12 @@ class RayExecutor:
         return outcomes
 
     def receive(self, sent: Sent, answer: ray.ObjectRef) -> Outcome | None:
-        """Answer of an aggregator about a batch; None if its rows are sent again or were counted before."""
+        """Read the answer of an aggregator. None if the rows are sent again or were counted before."""
         try:
             published, kernel_seconds, seconds = ray.get(answer)
         except RayActorError as error:
             if sent.aggregator is self.aggregator:
-                # Of several calls on one dead aggregator, this is the first.
+                # The first failed call of a dead aggregator replaces it.
                 self.replace_aggregator(error)
             self.send(sent)
             return None
@@ -389,7 +384,7 @@ class RayExecutor:
         if sent.aggregator is self.aggregator:
             place = sent.batch.simulator.key, cell_set_of(sent.batch.cells)
             self.unpublished.setdefault(place, {})[sent.batch.first] = again
-        else:  # it died since: what it took may be lost
+        else:  # the aggregator died after its answer: the rows may be lost
             self.send(again)
         for part in published:
             held = self.unpublished.get((part.path_key, part.cell_set), {})
@@ -399,7 +394,7 @@ class RayExecutor:
         return None if sent.counted else Outcome(sent.batch, None, kernel_seconds, seconds)
 
     def replace_aggregator(self, error: RayActorError) -> None:
-        """Start a new aggregator for one that died, and send what that one had not published."""
+        """Replace a dead aggregator, and send the rows again that it had not published."""
         self.deaths += 1
         if self.deaths > MAX_DEATHS:
             message = f"the process that stores rows died {self.deaths} times: {reason(error)}"
@@ -424,7 +419,7 @@ class RayExecutor:
                 return failed
 
     def flush_aggregator(self) -> bool:
-        """Publish what the aggregator has; False if it has died."""
+        """Publish the rows of the aggregator. False if it has died or takes too long."""
         if self.aggregator is None:
             return True
         try:
@@ -447,9 +442,9 @@ class RayExecutor:
         lost = self.watch is not None and self.watch.lost is not None
         if not lost:
             self.metrics.in_flight.set(0)
-        if self.watch is None:  # the caller's Ray
+        if self.watch is None:  # the caller has started Ray
             return
-        # A command line whose Ray is lost ends at once, and what is left of that Ray with it.
+        # After a loss the command line ends the process, and a shutdown would wait.
         if when_stuck is None if lost else not self.keep:
             ray.shutdown()
 
@@ -460,31 +455,30 @@ def raise_if_of_store(error: RayError) -> None:
 
 
 def reason(error: RayError) -> str:
-    """One line on why a task failed."""
     if isinstance(error, RayTaskError):
         return error_text(error.cause)
     return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
 METRICS = {
-    "ldpflow_replicates_done": "Replicates of paths, done.",
-    "ldpflow_steps_done": "Steps of the recursion, done.",
-    "ldpflow_batches_done": "Batches done.",
-    "ldpflow_batches_failed": "Batches given up.",
-    "ldpflow_kernel_seconds": "CPU seconds in recursions.",
+    "ldpflow_replicates_done": "Finished replicates of paths.",
+    "ldpflow_steps_done": "Finished steps of recursions.",
+    "ldpflow_batches_done": "Finished batches.",
+    "ldpflow_batches_failed": "Batches that failed.",
+    "ldpflow_kernel_seconds": "CPU seconds in kernels.",
 }
 
 
 class Metrics:
-    """Counters and a gauge of one run for Ray's Prometheus endpoint; Ray adds ``ray_`` before their names.
+    """Counters and a gauge of one run for Ray's Prometheus endpoint. Ray adds ``ray_`` before their names.
 
-    Replicates and steps are counted once per path, when their batch is done, and so are batches that Ray ran
-    again because a node was lost. ``run``: the run directory, the label ``run``.
+    A batch is counted once, when its rows are stored, even if Ray has computed it twice. ``run`` is the run
+    directory and the value of the label ``run``.
     """
 
     def __init__(self, run: str) -> None:
         self.counters = {name: Counter(name, text, tag_keys=("run",)) for name, text in METRICS.items()}
-        in_flight = "Batches sent out and not stored."
+        in_flight = "Batches in flight: sent and not stored."
         self.in_flight = Gauge("ldpflow_batches_in_flight", in_flight, tag_keys=("run",))
         for metric in (*self.counters.values(), self.in_flight):
             metric.set_default_tags({"run": run})
@@ -500,5 +494,5 @@ class Metrics:
                 "kernel_seconds": outcome.kernel_seconds,
             }
         for name, value in counts.items():
-            if value > 0.0:  # Ray refuses to add nothing
+            if value > 0.0:  # Ray refuses to add 0
                 self.counters[f"ldpflow_{name}"].inc(value)

@@ -1,4 +1,4 @@
-"""Computing replicates again, to compare them with their stored rows or to see why they failed."""
+"""Replicates that are computed again, to compare them with their stored rows or to see why they failed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ldpflow.columns import distinguishing_columns
 from ldpflow.engine.loop import error_text
 from ldpflow.errors import InputError, LdpflowError
 from ldpflow.results.trajectories import read_trajectories
@@ -22,7 +21,7 @@ from ldpflow.study import Study
 from ldpflow.study.reading import check_plugins
 from ldpflow.study.stored import stored_study
 
-MOST_PATHS = 20  # that an error lists
+MOST_PATHS = 20  # in the list of an error
 
 
 def replay(
@@ -32,12 +31,13 @@ def replay(
     last: int | None = None,
     damaged: Damaged = "refuse",
 ) -> tuple[pa.Table, pa.Table]:
-    """Rows of replicates ``replicate`` to ``last`` of a path: computed again, and as stored.
+    """Compute replicates ``replicate`` to ``last`` of a path again. Returns computed and stored rows.
 
-    They have the store's schema and order, or are trajectories of a path without intervals. The replay
-    succeeds if both are equal bit for bit. For replicates without rows all cells of the study are computed.
-    Nothing is stored. ``path_key``: first digits of the path's key, with or without the p of the folder;
-    None: the only path.
+    Rows are in the order of the store. A path without intervals has trajectories in the place of rows. If
+    the replicates have no stored rows, all cells of the study are computed. Nothing is stored.
+
+    ``path_key`` has the first digits of the path's key, with or without the p of the folder's name. None
+    chooses the only path. ``last`` is ``replicate`` by default.
     """
     store = RunStore(run)
     end = (replicate if last is None else last) + 1
@@ -66,7 +66,7 @@ def replay(
         raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
     rows = []
     for runs, group in by_runs(cells).items():
-        # Cells whose rows take several replicates have fewer rows, also numbered from 0.
+        # Rows of several replicates each are numbered from 0 as well, so there are fewer.
         count = last_row(stored, group) if stored.num_rows else replicates // runs
         until = end if runs == 1 else min(end, count)
         if replicate < until:
@@ -78,29 +78,17 @@ def replay(
 
 
 def key_of(store: RunStore, given: str | None, study: Study | None, stored: Sequence[str]) -> str:
-    """The key of a path, stored or in the study, that begins like the given one; refuses none or several."""
-    known: dict[str, str] = dict.fromkeys(sorted(stored), "")
-    if study is not None:
-        keys = (plan.simulator.key for plan in study.plans())
-        known |= zip(keys, settings_apart(study), strict=True)
+    """Key of the only path, stored or in the study, whose key begins with ``given``."""
+    planned = [] if study is None else [plan.simulator.key for plan in study.plans()]
+    known = list(dict.fromkeys([*sorted(stored), *planned]))
     found = [key for key in known if key.startswith((given or "").removeprefix("p"))]
     if len(found) == 1:
         return found[0]
-    shown = found or list(known)
-    lines = "".join(f"\n  p{key}  {known[key]}".rstrip() for key in shown[:MOST_PATHS])
-    more = f"\n  and {len(shown) - MOST_PATHS} more" if len(shown) > MOST_PATHS else ""
+    shown = found or known
+    keys = ", ".join(f"p{key}" for key in shown[:MOST_PATHS]) + ", ..." * (len(shown) > MOST_PATHS)
     value = given and f"p{given.removeprefix('p')}"
-    raise InputError(
-        "path", value, f"the key of one path of {store.root}, or its first digits", f"It has:{lines}{more}"
-    )
-
-
-def settings_apart(study: Study) -> list[str]:
-    """Settings of each path that distinguish it from the others."""
-    columns = [plan.simulator.columns() for plan in study.plans()]
-    names = [*dict.fromkeys(name for c in columns for name in c)]
-    varying = distinguishing_columns(names, columns)
-    return [" ".join(f"{name}={c[name]}" for name in varying if c.get(name) is not None) for c in columns]
+    hint = f"It has {keys or 'no path'}. The settings of paths are in paths.parquet."
+    raise InputError("path", value, f"the key of one path of {store.root}, or its first digits", hint)
 
 
 def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:
@@ -114,7 +102,7 @@ def last_row(stored: pa.Table, cells: Sequence[Cell]) -> int:
 def replay_trajectory(
     store: RunStore, plan: PathPlan, seed: int, first: int, end: int, damaged: Damaged
 ) -> tuple[pa.Table, pa.Table]:
-    """Trajectories of a path without intervals: computed again, and as stored."""
+    """Compute trajectories of a path again. Returns computed and stored trajectories."""
     simulator = runnable_simulator(plan.simulator.settings())
     batch = Batch(simulator, seed, first, end, (), (), plan.checkpoints)
     computed = simulate_again(batch).trajectories
@@ -129,7 +117,6 @@ def replay_trajectory(
 
 
 def simulate_again(batch: Batch) -> BatchResult:
-    """Simulate a batch; an error names it."""
     try:
         return simulate(batch)
     except Exception as error:
@@ -138,12 +125,11 @@ def simulate_again(batch: Batch) -> BatchResult:
 
 
 def planned_path(study: Study | None, key: str) -> tuple[PathPlan | None, int]:
-    """A study's plan of a path, and its replicates; (None, 0) without one."""
+    """Plan of a path in a study, and the number of its replicates. (None, 0) if the study lacks the path."""
     plans = [] if study is None else study.plans()
     found = next((plan for plan in plans if plan.simulator.key == key), None)
     return found, 0 if study is None or found is None else study.replicates
 
 
 def equal_bits(computed: pa.Table, stored: pa.Table) -> bool:
-    """Whether two tables of :func:`replay` are equal, every bit of every number; NaN equals NaN."""
     return [*map(repr, computed.to_pylist())] == [*map(repr, stored.to_pylist())]

@@ -1,7 +1,7 @@
-"""Running a study: compare it with the rows of the run, simulate what is missing, store and summarise it.
+"""A sweep: compare a study with the rows of a run, simulate missing rows, store them and summarise the run.
 
-A run may grow: more replicates, any n, budget, level, method and their settings, further problems and
-algorithms. Its seed stays, and so does every setting of a path that has rows.
+A run may get more replicates, other n, budgets, levels and interval methods, and further problems and
+algorithms. The seed and the settings of problems and algorithms with rows do not change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -59,7 +58,7 @@ from ldpflow.study.plugins import MAIN, plugin_flags, plugins_of
 if TYPE_CHECKING:
     from ldpflow.engine.ray_executor import RayExecutor
 
-BUDGET = ("epsilon", "mu", "delta")  # budgets may be added to a run or left out
+BUDGET = ("epsilon", "mu", "delta")  # settings that may change while a run grows
 
 
 def ignore(*event: object) -> None:
@@ -67,11 +66,11 @@ def ignore(*event: object) -> None:
 
 
 def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[UnreadablePart]]:
-    """Parts that the study can go on from, and broken and foreign ones. Changes nothing.
+    """Parts that the study can use, and parts that are broken or of another seed. Changes nothing.
 
-    Refuses a run of another seed or of other paths, with a diff.
+    Refuses a run of another seed or with other settings, and shows the differences.
     """
-    sessions = read_sessions(store)  # refuses a run of another version before anything in it is moved
+    sessions = read_sessions(store)  # refuses a run of another version
     parts: list[Part] = []
     unusable: list[UnreadablePart] = []
     for dataset in store.datasets():
@@ -81,7 +80,7 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
     if foreign:
         if not sessions or sessions[-1].get("seed") != study.seed or len(foreign) == len(parts):
             raise refusal(store, [(name, [foreign[0].meta[name]], [own[name]]) for name in own])
-        # The run is this study's: a part of another seed was put into it.
+        # The run has the study's seed, and someone has put a part of another seed into it.
         unusable += [UnreadablePart(p.name, f"it has rows of seed {p.meta['seed']}") for p in foreign]
     parts = [part for part in parts if part not in foreign]
     check_plugins(store, parts, study)
@@ -90,13 +89,11 @@ def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[Unread
 
 
 def usable_parts(store: RunStore, study: Study) -> list[Part]:
-    """Parts that the study can go on from; sets broken and foreign ones aside (see :func:`stored_parts`)."""
+    """Parts that the study can use. Sets the other parts aside (see :func:`stored_parts`)."""
     parts, unusable = stored_parts(store, study)
     for part in unusable:
-        moved = store.set_aside(part)
-        warn(
-            f"{store.full(part.name)} cannot be used and is computed again: {part.reason} (moved to {moved})",
-        )
+        text = f"{store.full(part.name)} cannot be used and is computed again: {part.reason}"
+        warn(f"{text} (moved to {store.set_aside(part)})")
     return parts
 
 
@@ -108,14 +105,14 @@ def check_plugins(store: RunStore, parts: Iterable[Part], study: Study) -> None:
             if before not in (None, plugin.sha256):
                 raise InputError(
                     f"plugins.{plugin.name}", f"SHA-256 {plugin.sha256}",
-                    f"the source that the rows in {store.root} were made with, SHA-256 {before}",
-                    f"The run keeps a copy of it in {store.full(plugin.folder(before))}. "
+                    f"the source of the rows in {store.root}, SHA-256 {before}",
+                    f"The run has a copy of it in {store.full(plugin.folder(before))}. "
                     "Choose another `out` for the changed source, or start over with `fresh`.",
                 )  # fmt: skip
 
 
 def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
-    """Refuse a study that replaces settings of paths that have rows."""
+    """Refuse a study that changes settings of paths with rows."""
     by_key = {part.path_key: part.meta["path_settings"] for part in parts}
     had = [fixed_settings(runnable_simulator(settings)) for settings in by_key.values()]
     wanted = [fixed_settings(plan.simulator) for plan in study.plans()]
@@ -130,7 +127,7 @@ def check_paths(store: RunStore, parts: Iterable[Part], study: Study) -> None:
 
 
 def fixed_settings(simulator: Simulator[Any, Any]) -> dict[str, Any]:
-    """Settings of a simulator without budget and n, by their names in a study file."""
+    """Settings of a simulator, without budget and n, by their names in a study file."""
     settings: dict[str, Any] = {"grid.independent_n": simulator.horizon is not None}
     for table, part in simulator.parts().items():
         kept = {"kind", *(column.name for column in part.setting_columns())}
@@ -141,27 +138,25 @@ def fixed_settings(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 
 
 def distinct_values(values: Iterable[Any]) -> list[Any]:
-    """Each value but None once, sorted by its JSON."""
     texts = {canonical_json(value): value for value in values if value is not None}
     return [texts[text] for text in sorted(texts)]
 
 
 def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
-    """The refusal of a study, with the names, old and new values that differ."""
+    """Error for a study whose settings differ from the run. ``changes``: names, old and new values."""
     texts = [(name, list_values(had), list_values(wanted)) for name, had, wanted in changes if had != wanted]
     names, old, new = zip(*texts, strict=True)
     beside = "" if "seed" in names else "keep the old values beside the new ones, "
     return InputError(
         ", ".join(names),
         "; ".join(new),
-        f"{'; '.join(old)}, with which the rows in {store.root} were made",
+        f"{'; '.join(old)}, as for the rows in {store.root}",
         f"Choose another `out`, {beside}or start over with `fresh`, which moves the old run aside."
         + "".join(f"\n  - {name} = {had}\n  + {name} = {wanted}" for name, had, wanted in texts),
     )
 
 
 def list_values(values: list[Any]) -> str:
-    """Values as a study file has them, at most six."""
     texts = [canonical_json(value) for value in values[:6]] + ["..."] * (len(values) > 6)
     return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]" if texts else "absent"
 
@@ -169,7 +164,7 @@ def list_values(values: list[Any]) -> str:
 def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> None:
     """Add the columns that components of the study declare to the run.
 
-    Refuses a column that two components declare differently, and a name that has another meaning.
+    Refuses a name that two components declare differently, or that a column of the summary has.
     """
     plans = study.plans()
     methods = dict.fromkeys(cell.method for plan in plans for cell in plan.cells)
@@ -188,9 +183,8 @@ def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> Non
 
 
 def count_finished(
-    study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool = False
+    study: Study, summary: pa.Table, followed: pa.Table, until_precise: bool
 ) -> dict[str, int]:
-    """Counts of replicates of a :class:`~ldpflow.engine.loop.RunResult`."""
     counts: dict[tuple[str, str], int] = {}
     for row in summary.select([*cell_keys(summary.schema), "path", "replicates"]).to_pylist():
         path, replicates = row.pop("path"), row.pop("replicates")
@@ -199,13 +193,13 @@ def count_finished(
     if followed.num_rows:
         for row in followed.group_by("path").aggregate([("replicates", "min")]).to_pylist():
             trajectories[row["path"]] = row["replicates_min"]
-    least: list[int] = []  # of every path
+    least: list[int] = []  # smallest number over the cells of each path
     for plan in study.plans():
         path = f"p{plan.simulator.key}"
         own = [trajectories.get(path, 0)] if plan.checkpoints else []
         for cell in plan.cells:
             rows = counts.get((path, cell_id(cell.columns())), 0)
-            # What is left over makes no row.
+            # The last replicates of the study may be too few for a row.
             left = study.replicates % cell.runs if rows == study.replicates // cell.runs else 0
             own.append(rows * cell.runs + left)
         if own:
@@ -219,14 +213,14 @@ def count_finished(
 
 
 def progress_text(counts: Mapping[str, int]) -> str:
-    """Replicates of a sweep that ended early, by its counts (:func:`count_finished`)."""
     if counts["wanted_replicates"]:
         return f"{counts['done_replicates']:,} of {counts['wanted_replicates']:,} replicates"
     least = f"{counts['finished_replicates']:,} replicates or more of every path"
     return f"{least}, which may not reach the target,"
 
 
-FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30  # 8 threads ran out of addresses at 1.25 GiB; 32 did not at 2
+# With a limit of 1.25 GiB of addresses 8 threads failed, with 2 GiB 32 threads worked.
+FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30
 
 
 def run_study(
@@ -241,24 +235,33 @@ def run_study(
     should_stop: Stop = lambda: None,
     **given: Any,
 ) -> RunResult:
-    """Compute what ``out`` lacks of the study, and its summary.
+    """Compute the rows of the study that a run lacks, and the summary of the run.
 
-    What the run directory ``out`` holds already is kept and used. Options may be given by name. A place that
-    cannot be used, is in use or holds another study is an InputError, a full disk a StorageError.
+    Rows in the run directory ``out`` are kept and used. Options may be given by name instead of ``options``.
 
     Parameters
     ----------
     on_engine : callable, optional
-        Called with a line on the engine that was chosen, and why, before it starts.
+        Called with a line that names the chosen engine and the reason, before the engine starts.
     on_event : callable, optional
-        Called with the progress after every batch.
+        Called with the progress after each batch.
     on_plan : callable, optional
-        Called once, before the first batch, with the numbers of rows that are stored and to be computed.
+        Called with the numbers of stored and of missing rows, before the first batch. Not called with a
+        target precision.
     on_phase : callable, optional
-        Called with what is waited for other than batches: Ray, the summary.
+        Called with a few words when the sweep waits for Ray or for the summary, and with "" for batches.
     should_stop : callable
-        Asked at least twice a second for a reason to stop, or None. Once there is one the run ends within
-        seconds with what is finished on disk. The limits ``max_time`` and ``max_memory`` are such reasons.
+        Called at least twice a second. A returned text is a reason to stop, None is none. After a reason the
+        sweep ends within seconds, with all finished batches stored.
+
+    Raises
+    ------
+    InputError
+        If ``out`` cannot be used, is in use or has rows of another study.
+    StorageError
+        If the disk is full.
+    EngineLost
+        If Ray has lost a process.
     """
     options = options or SweepOptions(**given)
     precision = Precision.of(options, study)
@@ -266,14 +269,12 @@ def run_study(
     store = RunStore(out)
     with store.named_errors():
         store.check_place()
-    cache_folder()  # one that cannot be used is bad input, not a failure of every batch
-    if options.fresh:
-        # Not while a sweep is writing to it.
-        with store.named_errors(), RunLock(store) if store.holds_run() else nullcontext():
-            moved = store.move_aside()
-        if moved is not None:
-            warn(f"{store.root}: the old run was moved to {moved}")
-        store.again = options.again
+    cache_folder()  # raises now, not in every batch
+    with store.named_errors():
+        if options.fresh and store.holds_run():
+            with RunLock(store):  # no other sweep may write to the run
+                warn(f"{store.root}: the old run was moved to {store.move_aside()}")
+    store.again = options.again
     with store.named_errors(), RunLock(store) as lock:
         if (holder := lock.took_over) is not None:
             owner = f"process {holder.get('pid')} on {holder.get('host')}"
@@ -288,7 +289,7 @@ def run_study(
         on_phase("summarising the rows")
         summary, followed, damaged = write_summaries(store)
         if damaged and tally.stopped is None:
-            # Their footers were whole, so they counted as done.
+            # Their footers are whole, so their rows counted as stored.
             for part in damaged:
                 store.set_aside(part)
                 warn(f"{store.full(part.name)} is computed again: {part.reason}")
@@ -322,7 +323,7 @@ def run_study(
 
 
 def begin_session(store: RunStore, study: Study, precision: Precision | None) -> Session:
-    """Write the study, its plug-ins and a session, before the first row of a run."""
+    """Write the study, its plug-ins and the start of a session to a run."""
     declare_columns(store, study, usable_parts(store, study))
     session = Session(store, study.seed)
     session.entry |= {} if precision is None else {"precision": asdict(precision)}
@@ -335,14 +336,13 @@ def begin_session(store: RunStore, study: Study, precision: Precision | None) ->
 
 
 def missing_batches(store: RunStore, study: Study, replicates: int) -> list[Batch]:
-    """Rows and trajectories that the run lacks for so many replicates of every path."""
     return [gap for plan in study.plans() for gap in gaps(store, plan, study.seed, replicates)]
 
 
 def rounds_of(
     store: RunStore, study: Study, precision: Precision | None, on_plan: Callable[[int, int], object]
 ) -> Iterator[list[Batch]]:
-    """What is missing: all of it, or round by round until it is precise enough."""
+    """Iterate over rounds of missing rows: one round, or several until the target precision is met."""
     if precision is not None:
         yield from rounds(store, study, precision)
         return
@@ -363,7 +363,7 @@ def fill(
     start: Callable[[list[Batch]], ThreadExecutor | RayExecutor],
     run: Callable[..., None],
 ) -> Tally:
-    """Compute rounds with ``run`` (:func:`drive`) on an executor that is started for the first one."""
+    """Compute rounds ``todo`` with ``run`` (:func:`drive`). The first round starts the executor."""
     tally = Tally()
     executor: ThreadExecutor | RayExecutor | None = None
     try:
@@ -381,12 +381,11 @@ def fill(
 
 
 def failure_text(store: RunStore, outcome: Outcome) -> str:
-    """A failed batch, why it failed, and what to type to see it again."""
     batch = outcome.batch
     last = batch.last - 1
     text = f"path p{batch.simulator.key}, replicates {batch.first} to {last}: {outcome.error}"
     flags = plugin_flags([*batch.simulator.parts().values(), *(cell.method for cell in batch.cells)])
-    if f" --plugin {MAIN}." in flags:  # a notebook's class is in no file that a command can load
+    if f" --plugin {MAIN}." in flags:  # no command can load a class of a notebook
         return text
     command = f"ldpflow replay {shlex.quote(store.root)} --path p{batch.simulator.key}"
     return f"{text}\n  {command} --replicate {batch.first} --last {last}{flags}"
@@ -401,10 +400,7 @@ def executor_for(
     on_phase: Phase,
     missing: list[Batch],
 ) -> ThreadExecutor | RayExecutor:
-    """The executor that a user asked for, or the one that suits the expected CPU time.
-
-    ``missing`` is what the first round computes.
-    """
+    """Start the executor of the options, or one for the expected CPU time. ``missing``: the first round."""
     engine, address = options.engine, options.address
     cores = cores_of(engine, options.num_cpus)
     if engine == "auto" and address is not None:
@@ -429,15 +425,15 @@ def executor_for(
 
 
 def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[UnreadablePart]]:
-    """Write the summaries and the settings of the paths.
+    """Write the summaries of rows and trajectories and the settings of the paths.
 
-    Returns both summaries and the parts whose rows are unreadable.
+    Returns both summaries, and the parts with unreadable rows.
     """
     parts = store.replicates.scan(damaged=[])
     damaged: list[UnreadablePart] = []
     summary = stored_summary(store, damaged=damaged)
     if not damaged:
-        # Many small parts; or rows twice, which a killed sweep's workers wrote after this one had begun.
+        # Merges small parts, and parts that share rows, which workers of a killed sweep may have written.
         store.replicates.compact(paths_to_compact(parts))
     store.write_summary(summary)
     store.write_summary(stored_settings(store, damaged=[]), "paths.parquet")

@@ -280,10 +280,10 @@ def digest_of(target: Imported) -> str:
 
 @lru_cache(maxsize=256)
 def file_digest(module: str) -> str:
-    """Version of a module's package. For ldpflow, or without a version, digest of the module's source."""
-    package = sys.modules.get(module.partition(".")[0])
-    if hasattr(package, "__version__") and package.__name__ != "ldpflow":  # type: ignore[union-attr]
-        return str(package.__version__)  # type: ignore[union-attr]
+    """Version of NumPy or Numba for their modules, else digest of the module's source."""
+    package = module.partition(".")[0]
+    if package in ("numpy", "numba"):
+        return str(sys.modules[package].__version__)
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     return hashlib.sha256("".join(linecache.getlines(file)).encode()).hexdigest()
 

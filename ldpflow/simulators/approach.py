@@ -1,4 +1,4 @@
-"""Limit law of a simulator, and the quantities that determine the burn-in of its path."""
+"""Limit law of the estimate of a simulator, and the settings that decide the burn-in of its path."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from ldpflow.simulators.one_pass import OnePass
 
 @dataclass(frozen=True)
 class LimitLaw:
-    """sqrt(steps) (estimate - theta*) -> N(0, Sigma), steps = floor(n / users_per_step), or ``most_steps``.
+    """sqrt(T) (estimate - theta*) -> N(0, Sigma) in law, with T = min(floor(n / users_per_step), most_steps).
 
-    ``variances`` is the diagonal of Sigma in the unit of rows, NaN if unknown.
+    ``variances`` is the diagonal of Sigma in the unit of rows, NaN if unknown. ``most_steps`` is None if n
+    alone limits the steps.
     """
 
     variances: tuple[float, ...]
@@ -37,10 +38,11 @@ class LimitLaw:
 
 @dataclass(frozen=True)
 class Approach:
-    """Path of a quantile problem: steps c i^-gamma from theta0, each of ``records`` records.
+    """Path of a quantile problem with steps of size c i^-gamma from theta0, each of ``records`` records.
 
-    ``law`` is that of a record, ``noise`` the variance that the mechanism adds to the gradient
-    -tau + 1{X <= theta} of one record. c and theta0 are in the unit of the data, or on the problem's scale.
+    ``law`` is the law of a record X. ``noise`` is the variance that the mechanism adds to the gradient
+    -tau + 1{X <= theta} of one record. c and theta0 are on the scale of the problem, or else in the unit of
+    the data.
     """
 
     law: Law
@@ -59,13 +61,13 @@ class Approach:
 
 @singledispatch
 def limit_law(simulator: Any) -> LimitLaw | None:
-    """Asymptotic law of the estimate, or None. A family with a limit law registers its own function."""
+    """Limit law of the estimate, or None. Each family with a limit law registers a function."""
     return None
 
 
 @limit_law.register
 def limit_law_of_path(path: OnePass) -> LimitLaw | None:
-    """Limit law of the average of all iterates."""
+    """Limit law of the average of all iterates. None if the algorithm has no interval methods."""
     if not path.algorithm.has_intervals:
         return None
     records, made = path.algorithm.records_per_step(), path.steps(path.horizon or 0)
@@ -75,7 +77,7 @@ def limit_law_of_path(path: OnePass) -> LimitLaw | None:
 
 
 def in_unit_of_rows(problem: Problem, variances: Sequence[float]) -> tuple[float, ...]:
-    """Variances of T^-1 of estimates on the scale T of a problem, by the delta method."""
+    """Convert variances from the scale of a problem to the unit of rows, by the delta method."""
     scale = problem.own_scale()
     factor = 1.0 if scale is None else slope(scale, problem.truth()) ** 2
     return tuple((np.array(variances) * factor).tolist())
@@ -83,7 +85,7 @@ def in_unit_of_rows(problem: Problem, variances: Sequence[float]) -> tuple[float
 
 @limit_law.register
 def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
-    """Limit law of the quantile estimate of a one-shot protocol."""
+    """Limit law of the estimate of a one-shot protocol. None for other protocols or distorted reports."""
     protocol, tau = simulator.protocol, simulator.problem.tau
     if not isinstance(protocol, OneShot) or protocol.distorts():
         return None
@@ -96,11 +98,11 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
 
 
 def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
-    """Path of n users towards a quantile, one coordinate of theta by itself; None for other problems."""
+    """Path of n users in one coordinate of theta, a quantile. None for other problems."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, problem = simulator.algorithm, simulator.problem
-    # A plug-in's problem with one quantile may take no coordinate.
+    # In a plug-in's problem the method may have no parameter for the coordinate.
     target = problem.quantile_target(coordinate) if coordinate else problem.quantile_target()
     if target is None:
         return None
@@ -115,14 +117,14 @@ def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
 
 
 def declares_decay(path: OnePass) -> bool:
-    """Whether a path has declared step sizes c i^(-gamma) and no projection."""
+    """Whether the algorithm of a path has step sizes c i^-gamma with 0 < gamma < 1, and no projection."""
     algorithm = path.algorithm
     decays = 0.0 < algorithm.step_exponent() < 1.0 and not math.isnan(algorithm.step_constant())
     return decays and not algorithm.projects()
 
 
 def with_epsilon(simulator: Any, epsilon: float) -> Any:
-    """Copy of the simulator with another budget, or None if its budget is not one number."""
+    """Copy of the simulator with another epsilon, or None if its budget is not one epsilon."""
     for table, part in simulator.parts().items():
         if table in ("mechanism", "protocol") and "epsilon" in type(part).model_fields:
             return replace(simulator, **{table: part.model_copy(update={"epsilon": epsilon})})

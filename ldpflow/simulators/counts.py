@@ -1,4 +1,4 @@
-"""Simulators of protocols: counts of reports at the server, drawn from their exact law."""
+"""Simulators of protocols. They draw the server's counts of reports from their exact law."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from ldpflow.numerics.streams import LANES, counter_keys
 from ldpflow.simulators.simulator import Cell, Cost, Request, Simulator
 
 ROLE = "reports"
-"""Role of the streams. Users' values and their noise are drawn together."""
+"""Role of the streams. One draw has the randomness of users' values and of their noise."""
 
 MOST_USERS = 10**12
 SECONDS_PER_COUNT = 1e-7
-"""Initial estimate of the time of one count, replaced by measurements of a run."""
+"""Rough CPU time of one count."""
 
 COUNTS_OF_A_SEARCH = 3000
-"""Cost of the grid posteriors of a replicate of ``rounds``, in counts."""
+"""Number of counts whose time equals that of a replicate of ``rounds``."""
 
 
 @dataclass(frozen=True)
 class Counts(Simulator[Request, CountsRecord]):
-    """Problem and protocol at a number ``horizon`` of users."""
+    """Problem and protocol with n = ``horizon`` users."""
 
     family: ClassVar[str] = "counts"
     tables: ClassVar[tuple[str, ...]] = ("problem", "protocol")
@@ -78,15 +78,15 @@ class Counts(Simulator[Request, CountsRecord]):
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
         problem, protocol = parts["problem"], parts["protocol"]
         if not isinstance(problem, Quantile):
-            reason = "its thresholds are about a quantile of one value."
+            reason = "It estimates a quantile of one value."
             raise InputError("protocol.kind", protocol.kind, "a protocol for the problem", reason)
         if problem.units is not None:
             hint = "The range and the grid of a protocol are in the unit of the data."
-            raise InputError("problem.units", problem.units.model_dump(), "nothing with a protocol", hint)
+            raise InputError("problem.units", problem.units.model_dump(), "no units with a protocol", hint)
         if problem.ties is not None and isinstance(protocol, Rounds):
             raise InputError("problem.ties", problem.ties, f"a smooth law, for {protocol.kind}")
         if problem.used_components():
-            hint = "Protocols draw counts of reports, from distribution functions of bundled laws alone."
+            hint = "Protocols need the distribution function of a bundled law."
             raise InputError("problem.law", problem.law, "a bundled law, for a protocol", hint)
         least = protocol.least_users()
         if users[0] < least:
@@ -107,7 +107,7 @@ class Counts(Simulator[Request, CountsRecord]):
             raise InputError("method.kind", kinds or None, f"{allowed} among the methods", hint)
 
     def counts(self) -> int:
-        """Approximate number of counts of a replicate."""
+        """Rough number of counts of a replicate."""
         if isinstance(self.protocol, OneShot):
             return 3 * self.protocol.bins(self.horizon)
         return COUNTS_OF_A_SEARCH
@@ -131,5 +131,4 @@ class Counts(Simulator[Request, CountsRecord]):
 
     @cached_property
     def law(self) -> Law:
-        """Law of the users' values."""
         return self.problem.data_law()

@@ -1,4 +1,4 @@
-"""Families of simulators, and simulators from stored settings and descriptions."""
+"""Families of simulators, and simulators made from stored settings or descriptions."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ PARTS: dict[str, Mapping[str, type[Settings]]] = {
     "algorithm": ALGORITHMS,
     "protocol": PROTOCOLS,
 }
-"""Kinds of parts of simulators, by their table in a study file."""
+"""Classes of the parts of simulators by kind, by table of a study file."""
 
 ACTING = ("algorithm", "protocol")
-"""Tables whose kinds name the family of simulators."""
+"""Tables of a study file whose kind has a family of simulators."""
 
 
 def family_of(kind: type[Settings] | Settings) -> type[Simulator[Any, Any]]:
-    """Family of simulators of a kind of algorithm or protocol."""
     return FAMILIES[kind.family]  # type: ignore[union-attr]
 
 
 def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """Simulator from its settings (Simulator.settings); KeyError or ValueError if there is none."""
+    """Make a simulator from its settings (Simulator.settings).
+
+    Raises KeyError or ValueError if the settings are not those of a simulator.
+    """
     given = {"mechanism": {"kind": "none"}, **settings}
     parts = {
         table: kinds[given[table]["kind"]].model_validate(given[table])
@@ -56,9 +58,9 @@ def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 
 @dataclass(frozen=True)
 class Described:
-    """Simulator described by the settings and facts (:func:`description`) that are stored with its rows.
+    """Description of a simulator, for readers without the code of its components.
 
-    For readers without the code of its components.
+    Parts of rows store its settings and its facts (:func:`description`).
     """
 
     stored_settings: Mapping[str, Any]
@@ -90,7 +92,6 @@ def limit_law_described(simulator: Described) -> LimitLaw | None:
 
 
 def setting_names(simulator: Simulator[Any, Any] | Described) -> dict[str, tuple[str, ...]]:
-    """Names of the settings of a simulator's parts, by table of a study file."""
     if isinstance(simulator, Described):
         return {table: tuple(names) for table, names in simulator.facts["settings"].items()}
     parts = simulator.parts().items()
@@ -98,7 +99,7 @@ def setting_names(simulator: Simulator[Any, Any] | Described) -> dict[str, tuple
 
 
 def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
-    """Facts of a simulator for a part's metadata, as JSON."""
+    """Facts of a simulator for the metadata of a part."""
     law = limit_law(simulator)
     return {
         "columns": simulator.columns(),
@@ -110,9 +111,10 @@ def description(simulator: Simulator[Any, Any]) -> dict[str, Any]:
 
 
 def described_simulator(meta: Mapping[str, Any]) -> Any:
-    """Simulator from a part's metadata, or its description if a kind is unknown or a setting names a file.
+    """Make a simulator from the metadata of a part, without a plug-in and without opening a data file.
 
-    No plug-in is imported, and no data file is opened. KeyError or ValueError if the metadata have neither.
+    Returns its description if a kind is unknown or a setting names a file. Raises KeyError or ValueError if
+    the metadata have neither.
     """
     settings = meta["path_settings"]
     if unknown_kinds(settings) or names_file(settings):
@@ -122,15 +124,14 @@ def described_simulator(meta: Mapping[str, Any]) -> Any:
 
 
 def names_file(settings: Mapping[str, Any]) -> bool:
-    """Whether a part of a simulator reads a data file."""
     return any(isinstance(part, Mapping) and part.get("file") is not None for part in settings.values())
 
 
 def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """Runnable simulator from its settings, or an InputError.
+    """Make a simulator that can run from its settings, or raise an InputError.
 
-    A data file needs its digest, and is only read to compare digests: settings of unknown origin reveal
-    nothing of it.
+    The settings must have the digest of a data file. If a file has another digest, its content is not used
+    or shown, because the settings may come from a stranger.
     """
     try:
         if unknown := unknown_kinds(settings):
@@ -147,7 +148,7 @@ def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 
 
 def unknown_kinds(settings: Mapping[str, Any]) -> list[str]:
-    """Unregistered kinds, with their tables, and unknown names of settings."""
+    """Kinds that are not registered, with their tables, and unknown names of settings."""
     if not all(isinstance(settings.get(table, {}), Mapping) for table in PARTS):
         raise ValueError("settings of a path that are no tables")
     found = []

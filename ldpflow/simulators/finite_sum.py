@@ -1,16 +1,16 @@
 """Simulators of empirical risk minimisation on a fixed data set over many epochs, and their kernels.
 
-Python calls the kernel :func:`run_lanes`. It starts w and calls the algorithm's function
+Python calls the kernel :func:`run_lanes`. It sets w to the start and calls the algorithm's function
 ``kernel.recursion(keys, order_state, records, problem, settings, w, record)``:
 
     keys, order_state  for ``kernel.node_noise`` and ``kernel.draw_order``
-    records            rows and targets, and the begin of every lane's records
-    problem            its parameters
-    settings           the algorithm's kernel_settings
+    records            rows, targets, and the first record of each lane
+    problem            parameters of the problem
+    settings           kernel_settings of the algorithm
     record             times, and the arrays that ``kernel.keep`` and ``kernel.choose`` fill
 
-Vectors are flat over (coordinate, lane); loops run over the lanes innermost. There may be hundreds of
-coordinates: loops over them are not unrolled.
+Vectors are flat over (coordinate, lane), and the innermost loops run over lanes. Loops over coordinates are
+not unrolled, because there may be hundreds of coordinates.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MOST_ITERATIONS = 5000
 
 @dataclass(frozen=True)
 class Records:
-    """Records of LANES replicates: flat x (record, coordinate), y, and the first record of each lane."""
+    """Records of LANES replicates: x flat over (record, coordinate), y, and the first record of a lane."""
 
     n: int
     rows: Array
@@ -58,7 +58,7 @@ class Records:
 
 
 def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Sequence[int]) -> Records:
-    """First n records of the file, or synthetic ones of every replicate."""
+    """First n records of the data file, or else n synthetic records of each replicate."""
     if problem.file is not None:
         x, y = problem.records
         return Records(n, x[:n].reshape(-1), y[:n].copy(), np.zeros(LANES, np.int64))
@@ -76,7 +76,7 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
 
 
 def risk(problem: FiniteSumProblem, records: Records, points: Array) -> tuple[Array, Array]:
-    """F and its gradient at points of shape (K, d, R): shapes (K, R), (K, d, R); R <= LANES."""
+    """F of shape (K, R) and its gradient (K, d, R) at points of shape (K, d, R), R <= LANES replicates."""
     count, d, used = points.shape
     lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
     losses = np.empty((count, LANES))
@@ -95,10 +95,10 @@ def risk(problem: FiniteSumProblem, records: Records, points: Array) -> tuple[Ar
 
 
 def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
-    """min F of a convex problem, shape (lanes,). NaN if it is not reached (data without errors).
+    """min F of a convex problem, shape (lanes,). NaN if MOST_ITERATIONS do not suffice.
 
-    Accelerated gradient descent (Nesterov, 1983) from 0, restarted where it turns uphill (O'Donoghue
-    and Candes, 2015), until the gradient's norm is below 1e-9: F is then exact to rounding.
+    Accelerated gradient descent (Nesterov, 1983) from 0, with a restart of the momentum if it points uphill
+    (O'Donoghue and Candes, 2015). It ends if the norm of the gradient is below 1e-9.
     """
     point = np.zeros((1, problem.dimension, lanes))
     ahead = point.copy()
@@ -107,7 +107,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
     for _ in range(MOST_ITERATIONS):
         losses, gradients = risk(problem, records, ahead)
         square = squared_norms(gradients)[0]
-        # A finished lane keeps its value: rows must not depend on other lanes.
+        # A lane keeps its first value, so that rows do not depend on other lanes.
         best = np.where(np.isnan(best) & (square < 1e-18), losses[0], best)
         if not np.isnan(best).any():
             break
@@ -125,9 +125,9 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
 class RiskRecord(Record):
     """Record of the paths of R replicates, and their data sets.
 
-    ``iterates``, ``estimates`` and ``momenta`` are w_t, the private momentum mhat_t and the secret m_t at K
-    times, shape (K, d, R). ``last`` is the iterate after the last step, ``chosen`` the output w_tau, tau
-    uniform on 1..T.
+    ``iterates``, ``estimates`` and ``momenta`` have w_t, the private momentum mhat_t and the momentum m_t
+    before noise at K times, shape (K, d, R). ``last`` is the iterate after the last step. ``chosen`` is the
+    output w_tau, with tau = ``chosen_times`` uniform on 1..T.
     """
 
     seed: int
@@ -151,7 +151,7 @@ class RiskRecord(Record):
 
 @dataclass(frozen=True)
 class FiniteSum(Simulator[Request, RiskRecord]):
-    """Private algorithm over many epochs on n = ``horizon`` records. Checkpoints count steps."""
+    """Private algorithm over many epochs on n = ``horizon`` records. Checkpoints are steps."""
 
     family: ClassVar[str] = "finite_sum"
     tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
@@ -185,14 +185,14 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         problem, mechanism, algorithm = (parts[table] for table in cls.tables)
         reason = None
         if not isinstance(problem, FiniteSumProblem):
-            reason = f"{algorithm.kind} visits a fixed data set again and again; {problem.kind} has none"
+            reason = f"{algorithm.kind} needs a fixed data set, and {problem.kind} has none"
         elif mechanism.kind != "none":
-            reason = f"{algorithm.kind} adds its own noise; its budget is algorithm.epsilon and delta"
+            reason = f"{algorithm.kind} adds noise itself, with the budget algorithm.epsilon and delta"
         if reason is not None:
             allowed = f"an algorithm for {problem.kind} under {mechanism.kind}"
             raise InputError("algorithm.kind", algorithm.kind, allowed, f"{reason}.")
         if independent_n:
-            hint = "A data set's first records are those of every larger one."
+            hint = "A data set is the beginning of every larger data set."
             raise InputError("grid.independent_n", True, f"false for {problem.kind}", hint)
         for n in users:
             algorithm.check(problem, n)
@@ -204,7 +204,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         if methods:
             kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
-            hint = "It has no true parameter to cover; a study of it has [trajectory] alone."
+            hint = "It has no true parameter to cover. A study of it needs [trajectory]."
             raise InputError("method.kind", kinds, f"no interval method for {self.problem.kind}", hint)
 
     def cost(self, request: Request, replicates: int) -> Cost:
@@ -215,7 +215,6 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         return Cost(steps, steps * d * NANOSECONDS_PER_COORDINATE * 1e-9, size)
 
     def setting_order(self) -> tuple[str, ...]:
-        """Names of the algorithm's settings in the kernel's order."""
         return tuple(self.algorithm.kernel_settings(self.plan))
 
     def prepare(self, request: Request) -> None:
@@ -231,9 +230,9 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         )
 
     def trajectories(self, record: RiskRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        """The empirical risk and its gradient along a path and, at the last step, of its output w_tau.
+        """Empirical risk and norm of its gradient along a path and, at the last step, at its output w_tau.
 
-        Excess risk needs the minimum, which is computed if the risk is convex.
+        If the risk is convex, also the excess risk.
         """
         steps = np.array(checkpoints, dtype=np.int64)
         at = np.searchsorted(record.times, steps)
@@ -269,7 +268,10 @@ def run_erm(
     start: Sequence[float] | None = None,
     **parts: Any,
 ) -> RiskRecord:
-    """Run up to LANES replicates, recorded at ``times`` and T; ``start`` is w_1, ``parts`` the kernel's."""
+    """Run up to LANES replicates and record them at ``times`` and at the last step T.
+
+    ``start`` is w_1, by default theta0 in each coordinate. ``parts`` replace functions of the kernel.
+    """
     settings = algorithm.kernel_settings(plan)
     kernel = finite_sum_kernel(problem, algorithm, tuple(settings), **parts)
     d = problem.dimension
@@ -277,7 +279,7 @@ def run_erm(
     iterates = np.empty((len(grid) + 1, d * LANES))
     estimates, momenta = np.empty((2, len(grid), d * LANES))
     chosen = np.empty(d * LANES)
-    # tau before the run: the top 53 bits of the lane's first output word, scaled to 1..T.
+    # tau from the top 53 bits of the first word of the lane's stream, scaled to 1..T.
     words = lane_states(seed, "output", key, replicates)[:LANES]
     tau = 1 + ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * plan.steps).astype(np.int64)
     tau = np.minimum(tau, plan.steps)
@@ -344,7 +346,7 @@ def problem_case(problem: FiniteSumProblem) -> Case:
         "fetch": fetch,
         **{name: part_of(problem, name) for name in LOSS},
     }
-    # Inlined: a loop over lanes must hold no call.
+    # Inlined, because loops over lanes must not contain a call.
     return Case(tuple(values.items()), (("problem", layout),), frozenset(), "inlined")
 
 
@@ -370,7 +372,7 @@ def steps_case(
         "recursion": part_of(algorithm, "recursion"),
         **dict(others),
     }
-    # Written into `run_lanes`, where LLVM sees that no two of their arrays overlap.
+    # Written into `run_lanes`, where LLVM knows that no two of their arrays overlap.
     for name in ("recursion", "add_gradient"):
         values[name] = KernelPart(values[name], inlining="written")
     case = problem_case(problem).with_values(values)
@@ -381,7 +383,7 @@ def steps_case(
 def finite_sum_kernel(
     problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...], **others: Any
 ) -> Callable[..., None]:
-    """The compiled kernel of an algorithm with these names of settings; ``others`` replace parts of it."""
+    """Compiled kernel of an algorithm with these names of settings. ``others`` replace functions of it."""
     return compile_kernel(
         run_lanes, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS
     )
@@ -389,13 +391,11 @@ def finite_sum_kernel(
 
 @lru_cache(maxsize=256)
 def risk_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
-    """The compiled kernel that evaluates F and its gradient."""
     return compile_kernel(evaluate_risk, problem_case(problem), RISK)
 
 
 @lru_cache(maxsize=256)
 def records_kernel(problem: FiniteSumProblem) -> Callable[..., None]:
-    """The compiled kernel that draws synthetic records."""
     variates = problem.variates()
     values: dict[str, Any] = {
         "D": problem.dimension,
@@ -425,10 +425,10 @@ def run_lanes(  # type: ignore[no-untyped-def]
     momenta,
     chosen,
 ):
-    """Run LANES replicates in lockstep; record w_t, mhat_t and m_t at ``times``.
+    """Run LANES replicates in lockstep and record w_t, mhat_t and m_t at ``times``.
 
-    ``iterates`` has one row more, for the iterate after the last step. ``chosen`` gets one iterate of every
-    lane: of lane chosen_lanes[i] that at chosen_times[i], in the order of the times.
+    ``iterates`` has one more row for the iterate after the last step. ``chosen`` receives the iterate of lane
+    chosen_lanes[i] at time chosen_times[i], for each i. These times do not decrease.
     """
     problem = register_array(kernel.PROBLEM_SIZE)
     for at in range(kernel.PROBLEM_SIZE):
@@ -463,7 +463,7 @@ def multiply(kernel, u, w, x):  # type: ignore[no-untyped-def]
 
 
 def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
-    """Copy the record at ``places`` of every lane. Coordinates of a record are contiguous."""
+    """Copy the record at place ``places[lane]`` of each lane. Coordinates of a record are contiguous."""
     for lane in range(LANES):
         place = places[lane]
         y[lane] = targets[place]
@@ -485,7 +485,7 @@ def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
 
 
 def move(kernel, w, direction, eta):  # type: ignore[no-untyped-def]
-    """w -= eta direction / ||direction||. A zero direction leaves w unchanged."""
+    """w -= eta direction / ||direction||. w does not change if the direction is 0."""
     size = register_array(LANES)
     multiply(kernel, size, direction, direction)
     for lane in range(LANES):
@@ -503,14 +503,15 @@ def halvings(doubled, alpha):  # type: ignore[no-untyped-def]
 
 
 def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
-    """The noise n_t of the prefix [1, t] of a tree, from the one new node that ends at t.
+    """Noise n_t of the prefix [1, t] of a tree of noise, from the new node that ends at t.
 
-    Row k of ``prefixes`` is the noise of the binary prefix of t with lowest set bit k. Row 63, of none, is 0.
+    Row k of ``prefixes`` is the noise of the binary prefix of t whose lowest set bit is k. Row 63 is 0, for
+    no prefix.
     """
     level = 0
     while (t >> level) & 1 == 0:
         level += 1
-    rest = (t >> level) - 1  # t - low(t), in units of low(t)
+    rest = (t >> level) - 1  # (t - 2^level) / 2^level, 2^level the lowest set bit of t
     before = 63
     if rest > 0:
         before = level
@@ -519,12 +520,12 @@ def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # 
     kernel.node_noise(zeta, keys, tree, level, rest, deviation)
     add_scaled(kernel, zeta, doubled[level], prefixes[before])
     if level > 0:
-        # Later steps never read a prefix of odd length.
+        # Later steps do not read a prefix of odd length.
         copy(kernel, prefixes[level], zeta)
 
 
 def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type: ignore[no-untyped-def]
-    """Record w_t, mhat_t and m_t if t is the k-th time. Returns the number of times reached."""
+    """Record w_t, mhat_t and m_t if t is times[k]. Returns the number of recorded times."""
     if t == times[k]:
         copy(kernel, iterates[k], w)
         copy(kernel, estimates[k], mhat)
@@ -534,7 +535,7 @@ def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type
 
 
 def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore[no-untyped-def]
-    """Copy w_t of the lanes whose random output is at t. Returns the number of lanes with an output."""
+    """Copy w_t of the lanes with tau = t. Returns the number of lanes that have their output."""
     while c < LANES and chosen_times[c] == t:
         lane = chosen_lanes[c]
         for j in range(kernel.D):
@@ -544,7 +545,7 @@ def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore
 
 
 def evaluate_risk(kernel, rows, targets, base, count, problem, points, losses, gradients):  # type: ignore[no-untyped-def]
-    """F and its gradient at ``points`` of shape (K, d * LANES), all records of all lanes."""
+    """F and its gradient at ``points`` of shape (K, d * LANES), over all records of each lane."""
     x = register_array(kernel.STATE)
     y = register_array(LANES)
     w = register_array(kernel.STATE)

@@ -1,18 +1,18 @@
-"""Simulators of one-pass algorithms, which use every user once, and their kernels.
+"""Simulators of one-pass algorithms, which use each user once, and their kernels.
 
-Python calls the kernel :func:`run_lanes`. It copies parameters to where they stay in registers, makes the
-record of the path, and calls ``kernel.recursion(users, noises, problem, mechanism, settings, record)``:
+Python calls the kernel :func:`run_lanes`. It copies parameters to local arrays, makes the record of the path
+and calls ``kernel.recursion(users, noises, problem, mechanism, settings, record)``:
 
     users, noises       states and parameters, for ``kernel.draw_data(*users, data)`` and ``draw_noise``
-    problem, mechanism  for ``kernel.gradient`` and ``kernel.randomise``
-    settings            the algorithm's kernel_parameters
+    problem, mechanism  parameters for ``kernel.gradient`` and ``kernel.randomise``
+    settings            kernel_parameters of the algorithm
     record              a :class:`KernelRecord`
 
-After step i a recursion calls ``kernel.add_iterate`` in every lane, and ``kernel.keep_path`` if i is
-``record.times[t]``. If its private gradients may be summed up, it also calls ``keep_step``, ``end_step`` and
-``restart`` of :mod:`ldpflow.numerics.running_sums`. Arrays are flat over (coordinate, lane). A recursion
-copies what its loops use from the record to local names: a record inside the loop over the lanes can double
-the time. Each function is plain Python in the file of its component.
+After step i a recursion calls ``kernel.add_iterate`` for each lane, and ``kernel.keep_path`` if i is
+``record.times[t]``. If interval methods may sum its private gradients, it also calls ``keep_step``,
+``end_step`` and ``restart`` of :mod:`ldpflow.numerics.running_sums`. Arrays are flat over (coordinate, lane).
+A recursion copies the fields of the record to local names before its loop over lanes: a field that is read in
+this loop can double the time. Each function is plain Python in the file of its component.
 """
 
 from __future__ import annotations
@@ -63,22 +63,22 @@ if TYPE_CHECKING:
 
 
 BUDGET = 128 * 2**20
-"""Maximum bytes of the record of LANES replicates of one path."""
+"""Most bytes of the record of LANES replicates of one path."""
 
 BYTES_PER_TIME = 16 * LANES
-"""Bytes per recorded time and coordinate: a prefix sum and an iterate in every lane."""
+"""Bytes per recorded time and coordinate, for a prefix sum and an iterate in each lane."""
 
 NANOSECONDS_PER_COORDINATE = 3.0
-"""Initial estimate of the time per step, replicate and coordinate, replaced by measurements."""
+"""Rough CPU time per step, replicate and coordinate."""
 
 SHARE_OF_SUM = 0.25
-"""Initial estimate of the relative extra time of a step per running sum."""
+"""Rough extra time of a step per running sum, as a share of the time of the step."""
 
 
 def check_budget(
     algorithm: Algorithm, computations: Iterable[tuple[int, IntervalMethod]], dimension: int
 ) -> None:
-    """Refuse a path whose record is too large, naming the method of its largest part."""
+    """Refuse a path whose record is too large. Names the method with the most times."""
     parts = recorded_times(algorithm, computations)
     total, fit = sum(count for count, _, _ in parts), BUDGET // (BYTES_PER_TIME * dimension)
     if total <= fit:
@@ -86,13 +86,13 @@ def check_budget(
     count, steps, method = max(parts, key=lambda part: part[0])
     allowed = f"at most {fit:,} recorded times ({BUDGET // 2**20} MiB for {LANES} replicates)"
     reason = f"{method!r} makes {count:,} of the {total:,} times needed with {steps:,} steps."
-    hint = f"{reason} Fewer values of n, fewer methods or longer blocks would fit."
+    hint = f"{reason} Use fewer values of n, fewer methods or longer blocks."
     raise InputError("method", method.kind, allowed, hint)
 
 
 @dataclass(frozen=True)
 class PathRequest(Request):
-    """Request for a path. Its times are computed on first use."""
+    """Request for a path. Its times are computed at their first use."""
 
     path: OnePass = field(kw_only=True)
 
@@ -103,18 +103,18 @@ class PathRequest(Request):
 
     @property
     def marked(self) -> tuple[int, ...]:
-        """Times at which running sums are recorded."""
+        """Steps at which running sums are recorded."""
         return find_recorded_times(self)[1]
 
     @property
     def times(self) -> tuple[int, ...]:
-        """Times at which prefix sums and iterates are recorded, including marked ones."""
+        """Steps at which prefix sums and iterates are recorded. They include the marked steps."""
         return find_recorded_times(self)[0]
 
 
-@lru_cache(maxsize=8)  # every batch of a path needs equal times
+@lru_cache(maxsize=8)  # all batches of a path have equal times
 def find_recorded_times(request: PathRequest) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Sorted times for cells and checkpoints, and the marked ones among them."""
+    """Sorted times for the cells and checkpoints of a request, and the marked times among them."""
     path, d = request.path, request.path.dimension
     times = {path.steps(n) for n in request.checkpoints}
     if path.algorithm.averages_tail:
@@ -131,7 +131,7 @@ def find_recorded_times(request: PathRequest) -> tuple[tuple[int, ...], tuple[in
 
 @dataclass(frozen=True)
 class OnePass(Simulator[PathRequest, PathRecord]):
-    """Problem, mechanism and one-pass algorithm, which determine the iterates of a replicate."""
+    """Simulator of the paths of a problem, mechanism and one-pass algorithm."""
 
     family: ClassVar[str] = "one_pass"
     tables: ClassVar[tuple[str, ...]] = ("problem", "mechanism", "algorithm")
@@ -155,34 +155,33 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return {} if self.horizon is None else self.algorithm.columns(self.problem, self.horizon)
 
     def users_key(self) -> str:
-        # A mechanism that draws private bits directly draws no users at all.
+        # A mechanism that draws private bits directly draws no users.
         return self.key if self.mechanism.replaces_data() else self.data_key()
 
     @cached_property
     def randomiser(self) -> Mechanism:
-        """The mechanism as the algorithm uses it: shared between its paths, or its own."""
+        """Mechanism that the algorithm applies, for example with a share of the budget."""
         return self.algorithm.randomiser(self.mechanism)
 
     def measures(self) -> tuple[Column, ...]:
         return (self.randomiser if self.algorithm.counts_in_mechanism else self.algorithm).measures
 
     def steps(self, n: int) -> int:
-        """Number of steps of the first n users on this path."""
+        """Number of steps that the path makes with the first n users."""
         if self.horizon is None or n == self.horizon:
             return self.algorithm.steps(n)
         return self.algorithm.steps(n, self.horizon)
 
     def data_variates(self) -> tuple[Variate, ...]:
-        """Standard variates per record."""
         return () if self.mechanism.replaces_data() else self.problem.variates()
 
     def public_key(self) -> str:
-        """Key of the mechanism's public randomness, shared by paths of all step sizes."""
+        """Key of the mechanism's public random streams, equal for all step sizes."""
         key = canonical_json(self.mechanism.key_settings())
         return key if self.horizon is None else f"{key}/n={self.horizon}"
 
     def data_key(self) -> str:
-        """Key of the data streams: the problem's, so that paths are compared on the same users."""
+        """Key of the data streams, that of the problem. So paths are compared on equal users."""
         key = self.problem.data_key()
         return key if self.horizon is None else f"{key}/n={self.horizon}"
 
@@ -201,7 +200,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         horizons = algorithm.depends_on_horizon()
         least = 1 if horizons else algorithm.records_per_step()
         if users[0] < least:
-            hint = f"One step of {algorithm.kind} takes that many users."
+            hint = f"A step of {algorithm.kind} needs so many users."
             raise InputError("grid.n", users[0], f"at least {least:,}", hint)
         if independent_n or horizons:
             for n in users:
@@ -210,7 +209,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             yield cls(problem, mechanism, algorithm.resolved(problem, None), None), users
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        """Log-spaced numbers of users and every n, unless the algorithm has its own."""
+        """Checkpoints of the algorithm, or else each n and numbers of users at equal distances in log."""
         own = self.algorithm.checkpoints(users[-1])
         if own is not None:
             return own
@@ -222,22 +221,21 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
         gamma = self.algorithm.step_exponent()
-        # Constant steps have another limit law and warnings of their own.
+        # gamma = 0 (constant steps) has another limit law and other warnings.
         if methods and 0.0 < gamma <= 0.5:
             hint = "A study with [trajectory] alone may use all of (0, 1)."
-            allowed = "a number in (1/2, 1) where a study has interval methods"
+            allowed = "a number in (1/2, 1) with interval methods"
             raise InputError("algorithm.gamma", gamma, allowed, hint)
         if cells:
             check_budget(self.algorithm, self.computations(cells), self.dimension)
         elif methods and (self.algorithm.has_intervals or not followed):
-            hint = "It makes too few steps for intervals; a study with [trajectory] alone may have it."
+            hint = "It makes too few steps for intervals. A study with [trajectory] alone may have it."
             if self.algorithm.has_intervals:
                 hint = " ".join(dict.fromkeys(f"{m.kind}: {m.unmet_need(self)}." for m in methods))
             kinds = ", ".join(dict.fromkeys(method.kind for method in methods))
             raise InputError("method.kind", kinds, f"a method for {self.algorithm.kind}", hint)
 
     def computations(self, cells: Sequence[Cell]) -> list[tuple[int, IntervalMethod]]:
-        """Steps and method of each computation for cells."""
         return [(self.steps(n), method) for (n, method), _ in methods_of(cells)]
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> PathRequest:
@@ -268,7 +266,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         )
 
     def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        """Distances to theta* and excess losses, and the algorithm's own numbers."""
+        """Squared distances to theta*, excess losses, and the measures of the algorithm or mechanism."""
         steps = np.array([self.steps(n) for n in checkpoints], dtype=np.int64)
         at = np.searchsorted(record.times, steps)
         last = record.iterates[at]
@@ -293,7 +291,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             columns["tail_exc"] = excess_loss(self.problem, tail)
         for measure in self.measures():
             values = record.extras[measure.name][at]
-            if measure.running:  # a mean per step since the last checkpoint
+            if measure.running:  # mean per step since the checkpoint before
                 values = np.diff(values, axis=0, prepend=0.0) / np.diff(steps, prepend=0)[:, None]
             columns[measure.name] = values
         users = np.array(checkpoints, dtype=np.int64)
@@ -302,7 +300,6 @@ class OnePass(Simulator[PathRequest, PathRecord]):
 
 def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algorithm) -> None:
     """Refuse a mechanism or an algorithm that does not fit the problem."""
-    # The algorithm first: the mechanism does not matter if the algorithm does not fit.
     reason: str | None = "it visits a record once, and the problem is about one data set"
     if isinstance(problem, Problem):
         reason = algorithm.unsuitable(problem, mechanism)
@@ -315,7 +312,7 @@ def check_suitable(problem: BaseProblem, mechanism: Mechanism, algorithm: Algori
 
 
 def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
-    """States of the streams that the mechanism draws from, one role after the other."""
+    """States of the random streams of the mechanism, one role after the other."""
     states = []
     for role in roles_of(path.randomiser.variates(path.problem)):
         if role is None:
@@ -328,27 +325,27 @@ def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) 
 
 
 def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
-    """States of the data streams; for stored records every lane's random order of them (a shuffle)."""
+    """States of the data streams. For stored records: a count, and the random order of them in each lane."""
     state = lane_states(seed, "data", path.data_key(), replicates)
     if not path.problem.stored_records() or path.problem.with_replacement():
         return state
     count = path.problem.stored_records()
     order = np.empty(count * LANES, dtype=np.int64)
     draw_order(order, state, 0, count)
-    # The number of records taken so far, then the order.
+    # The number of records used so far, then the order.
     return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
 
 
 def data_parameters(path: OnePass) -> NDArray[np.float64]:
-    """Parameters of the samplers; for stored records their table, row by row."""
+    """Parameters of the samplers, or the table of stored records, row by row."""
     if path.problem.stored_records():
         return path.problem.table().reshape(-1)
     return drawing_parameters(path.data_variates())
 
 
-@lru_cache(maxsize=8)  # shared by the batches of a path
+@lru_cache(maxsize=8)  # all batches of a path have equal arguments
 def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float64], ...]:
-    """Read-only arguments of a kernel: parameters of data, noise and components, and theta*."""
+    """Arguments of a kernel that it only reads: parameters of data, noise and components, and theta*."""
     return (
         data_parameters(path),
         drawing_parameters(noise_variates(path, perturbed)),
@@ -375,13 +372,12 @@ def run_path(
     sums: Sequence[str] = (),
     perturbation: int = 0,
     users: NDArray[np.uint64] | None = None,
-    origin: NDArray[np.float64] | None = None,
 ) -> PathRecord:
-    """Run the path of up to LANES replicates to the last of sorted ``times``, and keep its record.
+    """Run the paths of up to LANES replicates to the last of sorted ``times``, and return their record.
 
-    ``sums``, names in RUNNING_SUMS or PERTURBED, are recorded at the ``marked`` times. ``perturbation`` is k
-    for the k-th perturbed path, with equal users and its own stream. ``users`` replaces the state of the data
-    streams, ``origin`` the centre of the sums, which is theta*.
+    ``sums`` has names in RUNNING_SUMS, or PERTURBED. They are recorded at the ``marked`` times. With
+    ``perturbation`` = k > 0 the path is the k-th perturbed one, with equal users and other noise. ``users``
+    replaces the states of the data streams. theta* is the centre of the sums.
     """
     if PERTURBED in sums:
         own = [name for name in sums if name != PERTURBED]
@@ -404,8 +400,7 @@ def run_path(
     iterates = np.empty((len(grid), d * LANES))
     extras = np.full((len(grid), len(path.measures()) * LANES), np.nan)
     kept = np.empty((len(marks), sum(counts) * d * LANES))
-    *parameters, truth = kernel_parameters(path, perturbed)
-    origin = truth if origin is None else origin
+    *parameters, origin = kernel_parameters(path, perturbed)
     run_kernel(
         kernel,
         data_states(path, seed, replicates) if users is None else users.copy(),
@@ -420,7 +415,7 @@ def run_path(
         extras,
     )
     lanes = len(replicates)
-    # By name, shaped (numbers per coordinate, marked times, coordinates, replicates).
+    # Arrays of shape (numbers per coordinate, marked times, coordinates, replicates), by name.
     shaped = kept.reshape(len(marks), sum(counts), d, LANES)[..., :lanes].transpose(1, 0, 2, 3)
     running_sums = dict(zip(sums, np.split(shaped, np.cumsum(counts)[:-1]), strict=True)) if sums else {}
     return PathRecord(
@@ -440,14 +435,14 @@ def run_path(
 def recorded_times(
     algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
 ) -> list[tuple[int, int, IntervalMethod]]:
-    """Parts of the recorded times: approximate number, steps and method.
+    """Rough numbers of recorded times, each with its steps and method.
 
-    Times that two methods share count twice, unless the methods have one kind and equally many times.
+    Of several methods of one kind with equal numbers, such as BB with several B, one is listed.
     """
     parts: dict[object, tuple[int, int, IntervalMethod]] = {}
     for steps, method in computations:
         count = method.count_times(steps, algorithm)
-        parts.setdefault((steps, method.kind, count), (count, steps, method))  # BB has its times for every B
+        parts.setdefault((steps, method.kind, count), (count, steps, method))
     return list(parts.values())
 
 
@@ -461,8 +456,8 @@ SIGNATURE = (
 class KernelRecord(NamedTuple):
     """State of a running path, and its record at ``times``.
 
-    prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - centre), iterates[t] = theta_{times[t]};
-    where marks[t] >= 0 the running sums go to running_sums[marks[t]]. Measures go to extras[t].
+    prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - centre), and iterates[t] = theta_{times[t]}.
+    If marks[t] >= 0, running_sums[marks[t]] has the running sums. extras[t] has the measures.
     """
 
     times: Any
@@ -496,8 +491,8 @@ def run_lanes(  # type: ignore[no-untyped-def]
     extras,
 ):
     """Run LANES replicates in lockstep and record them at ``times``."""
-    # Copies that the compiler knows to be its own: they stay in registers. Not copied as slices: a
-    # copy that tests for overlap would make it believe that other arrays may point into these.
+    # The compiler keeps local copies in registers. They are not copied as slices: NumPy's copy tests for
+    # overlap, so the compiler would assume that other arrays may point into the copies.
     problem = register_array(kernel.PROBLEM_SIZE)
     mechanism = register_array(kernel.MECHANISM_SIZE)
     centre = register_array(kernel.D)
@@ -523,7 +518,7 @@ def run_lanes(  # type: ignore[no-untyped-def]
 
 
 def add_iterate(kernel, total, centre, sums, theta, step, lane):  # type: ignore[no-untyped-def]
-    """S(i) = S(i-1) + theta_i, around the centre, and the sums that follow S; i = ``step``, a float."""
+    """S(i) = S(i-1) + theta_i - centre, and the running sums of S. i = ``step`` is a float."""
     for j in range(kernel.D):
         total[j * LANES + lane] += theta[j * LANES + lane] - centre[j]
     kernel.after_step(sums, total, step, lane)
@@ -540,15 +535,15 @@ def keep_path(kernel, record, theta, t):  # type: ignore[no-untyped-def]
 
 
 def roles_of(variates: Sequence[Variate]) -> list[str | None]:
-    """Roles of the streams that variates need: None (the component's own), then the others."""
+    """Roles of the streams of variates. The first is None, the stream of the component."""
     return list(dict.fromkeys([None, *(v.role for v in variates)]))
 
 
 def draw_part(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
-    """Kernel part that fills one plane per variate, each from the stream of its role."""
+    """Kernel function that fills a plane of random numbers for each variate, from the stream of its role."""
     roles = roles_of(variates)
     kinds = [(sampler_of(variate), variate.role) for variate in variates]
-    # One loop draws neighbours of equal kind that have no tables.
+    # A group of neighbours with equal samplers and no tables is drawn by one loop.
     firsts = [
         v for v, variate in enumerate(variates) if v == 0 or kinds[v] != kinds[v - 1] or is_tabulated(variate)
     ]
@@ -567,13 +562,13 @@ def draw_part(variates: Sequence[Variate], inlining: str = "called") -> KernelPa
 
 
 def drawing_parameters(variates: Sequence[Variate]) -> Array:
-    """Argument ``parameters`` of :func:`draw`: a number of every variate, then the tables."""
+    """Argument ``parameters`` of :func:`draw`: one number per variate, then their tables."""
     tables = map(table_of, variates)
     return np.concatenate([[v.parameter for v in variates], *tables], dtype=np.float64)
 
 
 def draw(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes; ``state`` has 4 LANES words per role."""
+    """Fill the planes of all variates. ``state`` has 4 LANES words per role."""
     for g in range(kernel.GROUPS):
         states = state[kernel.ROLES[g] * 4 * LANES : (kernel.ROLES[g] + 1) * 4 * LANES]
         for v in range(kernel.FIRST[g], kernel.LAST[g]):
@@ -589,7 +584,7 @@ def is_tabulated(variate: Variate) -> bool:
 
 
 def sampler_of(variate: Variate) -> object:
-    """Function or kernel part that fills a plane."""
+    """Kernel function that fills a plane with draws of a variate."""
     from ldpflow.numerics.distributions import TABLE_SAMPLERS
     from ldpflow.numerics.samplers import SAMPLERS
 
@@ -613,14 +608,14 @@ def sampler_of(variate: Variate) -> object:
 
 
 def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw from a plug-in's law: its function maps a draw of its base to Z."""
+    """Draw from a law of a plug-in, whose function ``sample`` maps a draw of its base to Z."""
     kernel.fill_base(state, 0.0, out)
     for i in range(PLANE):
         out[i] = kernel.sample(out[i], parameter)
 
 
 def table_of(variate: Variate) -> Array:
-    """Table of a variate's sampler, empty if it takes one number."""
+    """Table of the sampler of a variate. Empty if the sampler needs one number alone."""
     law = variate.law
     if variate.name == "gamma":
         from ldpflow.numerics.distributions import gamma_table
@@ -641,15 +636,14 @@ def table_of(variate: Variate) -> Array:
 
 
 def numbers_of(variate: Variate) -> Array:
-    """Table of a component of a mixture, or its one number."""
     return table_of(variate) if is_tabulated(variate) else np.array([variate.parameter])
 
 
 def draw_mixture(kernel, state, table, out):  # type: ignore[no-untyped-def]
-    """Draw a mixture: a uniform selects the component. All are drawn, so draws have fixed positions.
+    """Draw from a mixture. A uniform number selects the component.
 
-    ``table`` holds for every component the sum of the weights up to it, its location and scale, and what
-    its sampler takes.
+    All components are drawn, so that draws have fixed positions in the stream. ``table`` has for each
+    component the sum of the weights up to it, its location, its scale, and the numbers of its sampler.
     """
     which = np.empty(PLANE)
     drawn = np.empty(PLANE)
@@ -671,15 +665,15 @@ def draw_mixture(kernel, state, table, out):  # type: ignore[no-untyped-def]
 
 
 INLINED_FROM = 5
-"""Coordinates from which on functions are so long that they are inlined on demand only: a call inside the
-loop over the lanes would not be vectorised."""
+"""Number of coordinates from which on LLVM would not inline functions without a demand, and so would not
+vectorise the loop over the lanes."""
 
 PROBLEM_PARTS = ("gradient", "residual", "feature", "square_norm")
-"""Kernel functions of a problem that recursions call, if its module has them."""
+"""Kernel functions that a problem may have for recursions."""
 
 
 def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
-    """The parts that make A(g(X_i, theta_{i-1})), or draw it directly (see Mechanism)."""
+    """Kernel functions that compute A(g(X_i, theta_{i-1})), or draw it from its law (see Mechanism)."""
     problem, mechanism = path.problem, path.randomiser
     if not path.mechanism.replaces_data():
         parts = {name: part_of(problem, name, False) for name in PROBLEM_PARTS}
@@ -698,7 +692,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
     shaped = "shape" in problem.kernel_parameters()
     parts = {"cdf": getattr(distributions, f"cdf_{law}"), "SHAPED": shaped}
     third = getattr(sys.modules[type(mechanism).__module__], "THIRD_DERIVATIVES", {}).get(law)
-    # A second projection would cost more than the expansion saves.
+    # The expansion is for LDP-SGD without projection.
     if third is None or path.algorithm.kind != "ldp_sgd" or path.algorithm.projects():
         return parts | {
             "gradient": part_of(problem, "bit_probability"),
@@ -710,7 +704,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
         "THIRD_DERIVATIVE": third,
         "expansion": getattr(distributions, f"expansion_{law}"),
         "recursion": KernelPart(private_bit.recursion, inlining="written"),
-        # Inlined with all that it calls: a step takes so little time that calls would show.
+        # Inlined with its callees: a step takes so little time that calls would slow it down.
         "walk": KernelPart(private_bit.walk, inlining="inlined"),
         "anchor": private_bit.anchor,
         "stride": private_bit.stride,
@@ -721,7 +715,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
 def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Case:
     d = path.problem.dimension
     inlining = "inlined" if d >= INLINED_FROM else "called"
-    sums = tuple(name for name in sums if name != PERTURBED)  # no sum along the path
+    sums = tuple(name for name in sums if name != PERTURBED)  # which comes from other paths
     recursion = part_of(path.algorithm, "recursion")
     check_parameters(recursion, "recursion")
     data = path.data_variates()
@@ -748,7 +742,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "NOISE_PLANES": len(noise),
         "draw_data": draw_data,
         "draw_noise": draw_part(noise, inlining),
-        # Written into each other, not called: that compiles sooner, and is optimised as one.
+        # Written into one function, which compiles sooner and is optimised as a whole.
         "add_iterate": KernelPart(add_iterate, inlining="written"),
         "keep_path": KernelPart(keep_path, inlining="written"),
         "recursion": KernelPart(recursion, inlining="written"),
@@ -761,11 +755,9 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
 
 @lru_cache(maxsize=1024)
 def one_pass_kernel(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Callable[..., None]:
-    """The compiled kernel of a path, or of a perturbed one."""
     return compile_kernel(run_lanes, kernel_case(path, sums, perturbed), SIGNATURE)
 
 
 def noise_variates(path: Any, perturbed: bool) -> tuple[Variate, ...]:
-    """Standard variates of one step, without those of the record."""
     variates = path.randomiser.variates(path.problem)
     return (*variates, budget_split.WEIGHT) if perturbed else variates

@@ -1,6 +1,6 @@
-"""Reports of one replicate: the question to every user, theta_{i-1}, and the user's private gradient.
+"""Reports of one replicate: the question theta_{i-1} to each user, and the user's private gradient.
 
-Streams, gradient, randomiser and recursion are a sweep's, in one lane: theta equals the path's bit for bit.
+Random streams, gradient, randomiser and recursion are those of a sweep, so theta has the bits of its path.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ldpflow.simulators.one_pass import (
 
 Floats = NDArray[np.float64]
 
-WINDOW = 2**16  # users at a time, a multiple of CHUNK
+WINDOW = 2**16  # users in a table of reports, a multiple of CHUNK
 
 SIGNATURE = (
     "void(uint64[::1], uint64[::1], float64[::1], float64[::1], float64[::1], float64[::1], "
@@ -51,9 +51,9 @@ def keep_rows(  # type: ignore[no-untyped-def]
     thetas,
     reports,
 ):
-    """Simulate the next users of lane 0: the question to each, and each one's private gradient A.
+    """Simulate the next users in lane 0. Fills ``thetas`` with questions, ``reports`` with private gradients.
 
-    ``counters`` holds the finished steps and the reports of the current one.
+    ``counters`` has the number of finished steps and the number of reports of the current step.
     """
     c, gamma, size = steps.c, steps.gamma, int(steps.batch_size)
     i = counters[0]
@@ -98,7 +98,7 @@ def rows_kernel(path: OnePass) -> Any:
     case = kernel_case(path, ())
     changed: dict[str, Any] = {}
     if path.mechanism.replaces_data():
-        # A sweep may expand the CDF, but decides every report as the CDF would: reports are equal.
+        # A sweep may replace the CDF by an expansion, with equal reports.
         changed = {
             "gradient": part_of(path.problem, "bit_probability"),
             "randomise": part_of(path.randomiser, "randomise_probability"),
@@ -118,10 +118,10 @@ def step_settings(path: OnePass) -> Parameters:
 
 
 def reports_of(path: OnePass, seed: int, replicate: int, n: int) -> Iterator[tuple[int, Floats, Floats]]:
-    """Questions to the users of one replicate and their private gradients, window by window.
+    """Iterate over the reports of n users of one replicate, WINDOW users at a time.
 
-    For LDP-SGD or mini-batch SGD with noise on every record, not projected. Yields the number of the
-    window's first row, from 1, and thetas and gradients of shape (m, d).
+    Yields the number of the first user, from 1, and questions and private gradients of shape (users, d). The
+    algorithm must be LDP-SGD or mini-batch SGD without projection and with noise on each record.
     """
     d = path.problem.dimension
     algorithm = path.algorithm

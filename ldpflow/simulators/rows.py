@@ -1,7 +1,7 @@
-"""Rows of a batch of replicates of one simulator. No Ray, no files.
+"""Rows of a batch of replicates of one simulator.
 
-Threads that compute batches take turns in Python and run kernels in parallel. So components, including those
-of plug-ins, need not be thread-safe: they may use mpmath's global precision.
+Threads that compute batches run kernels in parallel, and only one thread at a time runs Python code. So
+components and plug-ins need not be thread-safe, and may change mpmath's global precision.
 """
 
 from __future__ import annotations
@@ -28,10 +28,8 @@ from ldpflow.settings import source_file
 from ldpflow.simulators.simulator import Cell, Cost, Simulator
 from ldpflow.store.schema import schema_of
 
-TURN = threading.Lock()
-
-
-HELD = threading.local()  # its attribute ``turn``: whether this thread has its turn
+TURN = threading.Lock()  # on Python code of batches
+HELD = threading.local()  # attribute ``turn``: whether this thread holds the lock
 
 
 @contextmanager
@@ -46,7 +44,7 @@ def turn() -> Iterator[None]:
 
 
 def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
-    """Run compiled code, and release the lock meanwhile."""
+    """Run compiled code without the lock."""
     if not getattr(HELD, "turn", False):
         kernel(*arguments)
         return
@@ -57,15 +55,14 @@ def run_kernel(kernel: Callable[..., None], *arguments: Any) -> None:
         TURN.acquire()
 
 
-@lru_cache(maxsize=8)  # every batch of a path has the same cells
+@lru_cache(maxsize=8)  # all batches of a path have equal cells
 def rows_schema(cells: tuple[Cell, ...]) -> pa.Schema:
-    """Schema of the rows of these cells, with the columns of their methods."""
     return schema_of(columns_of(cell.method for cell in cells))
 
 
 @lru_cache(maxsize=8)
 def settings_of(cells: tuple[Cell, ...], names: tuple[str, ...]) -> pa.RecordBatch:
-    """Columns that depend only on the cell, one row per cell."""
+    """Values of the columns ``names``, which depend on the cell alone, with one row per cell."""
     per_cell = [cell.columns() for cell in cells]
     fields = [rows_schema(cells).field(name) for name in names]
     values = [
@@ -80,10 +77,11 @@ def methods_of(cells: Sequence[Cell]) -> list[tuple[tuple[int, Any], list[Cell]]
 
 
 def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) -> pa.Table:
-    """Rows of a record, by replicate (or row number, if a row uses several replicates), cell and coordinate.
+    """Rows of a record, sorted by replicate, cell and coordinate.
 
-    A ``transform`` is the scale of the record. Truth, estimates and limits come back by its inverse, standard
-    errors by the delta method at the estimate. Diagnostics of methods stay on the scale.
+    If a row uses several replicates, column ``replicate`` has the number of the row. ``transform`` is the
+    scale of the record, or None. Truth, estimates and limits are converted by its inverse, standard errors
+    by the delta method at the estimate. Diagnostics of methods stay on the scale.
     """
     d, runs = len(record.truth), cells[0].runs
     rows = record.replicates[::runs] // runs
@@ -123,7 +121,7 @@ def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) 
 
 
 def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> str | None:
-    """Fault in a method's result for (levels, d, rows), or None: shape, name or swapped limits."""
+    """Fault in the result of a method, or None. ``shape`` is (levels, d, rows)."""
     if not isinstance(found, Intervals):
         return f"intervals() returned a {type(found).__name__}; it has to be an lf.Intervals"
     declared = {column.name for column in method.diagnostics}
@@ -140,7 +138,6 @@ def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int])
 
 
 def place_of(method: IntervalMethod) -> str:
-    """File and class of a method, for error messages."""
     return f"{source_file(type(method))}: {type(method).__name__}"
 
 
@@ -152,7 +149,7 @@ def table_of(
     diverged: NDArray[np.bool_],
     range_end: NDArray[np.bool_],
 ) -> pa.Table:
-    """Assemble the store's columns from arrays of shape (cells, d, replicates)."""
+    """Make a table with the columns of the store from arrays of shape (cells, d, rows)."""
     theta = np.broadcast_to(truth[None, :, None], diverged.shape)
     lower, upper = columns["lower"], columns["upper"]
     undefined = ~(np.isfinite(lower) & np.isfinite(upper))
@@ -190,7 +187,7 @@ def table_of(
 class Batch:
     """Rows ``first`` to ``last`` (exclusive) of a simulator, each of :attr:`runs` replicates.
 
-    The rows of ``witnesses`` are stored already and computed again for comparison.
+    The rows of ``witnesses`` are stored already, and computed again to compare them.
     """
 
     simulator: Simulator[Any, Any]
@@ -203,29 +200,27 @@ class Batch:
 
     @property
     def runs(self) -> int:
-        """Consecutive replicates per row, equal in all cells."""
+        """Replicates per row, equal for all cells."""
         return next((cell.runs for cell in (*self.cells, *self.witnesses)), 1)
 
     @property
     def rows(self) -> int:
-        """Number of rows to store, including trajectories."""
         per_replicate = self.simulator.dimension * len(self.cells) + len(self.checkpoints)
         return (self.last - self.first) * per_replicate
 
     @cached_property
     def cost(self) -> Cost:
-        """Cost of one row."""
+        """Cost of a row of each cell."""
         return self.simulator.cost(self.simulator.needs(self.cells, self.checkpoints), self.runs)
 
     @property
     def steps(self) -> int:
-        """Number of steps to simulate, over all replicates."""
         return self.cost.steps * (self.last - self.first)
 
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Rows of a batch in the schema of the store, sorted by replicate, with total and kernel CPU time."""
+    """Rows and trajectories of a batch in the schema of the store, with kernel and total CPU time."""
 
     rows: pa.Table
     kernel_seconds: float
@@ -235,7 +230,7 @@ class BatchResult:
 
 @turn()
 def simulate(batch: Batch) -> BatchResult:
-    """Run a batch, LANES rows at a time. Rows depend only on seed, simulator, replicate and cell."""
+    """Run a batch, LANES rows at a time. A row depends on seed, simulator, replicate and cell alone."""
     started = time.thread_time()
     cells = batch.cells + batch.witnesses
     request = batch.simulator.needs(cells, batch.checkpoints)
@@ -249,7 +244,7 @@ def simulate(batch: Batch) -> BatchResult:
         before = time.thread_time()
         record = batch.simulator.run(batch.seed, replicates, request)
         kernel_seconds += time.thread_time() - before
-        # Infinities of a diverged replicate are expected and set its status.
+        # A diverged replicate has infinities, and its status says so.
         with np.errstate(all="ignore"):
             if cells:
                 tables.append(rows_of(record, cells, batch.simulator.parts()["problem"].own_scale()))

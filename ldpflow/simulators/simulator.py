@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """Users, interval method and nominal coverage: one row of results per replicate and coordinate."""
+    """Users, interval method and nominal coverage. A cell has a row per replicate and coordinate."""
 
     n: int
     method: IntervalMethod
@@ -30,12 +30,11 @@ class Cell:
 
     @property
     def runs(self) -> int:
-        """Consecutive replicates per row: row r takes replicates r runs, ..., (r + 1) runs - 1."""
+        """Replicates per row. Row r uses replicates r * runs, ..., (r + 1) * runs - 1."""
         return self.method.runs(self.level)
 
     @classmethod
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
-        """Cell of key columns."""
         kind = INTERVAL_METHODS.get(columns["method"])
         if kind is None:
             hint = f"It defines method {columns['method']}."
@@ -43,12 +42,11 @@ class Cell:
         return cls(columns["n"], kind.from_values(columns), columns["level"])
 
     def columns(self) -> dict[str, Any]:
-        """Key columns of the cell's rows."""
+        """Columns that identify the cell in its rows."""
         return {"n": self.n, "method": self.method.kind, **self.method.setting_values(), "level": self.level}
 
 
 def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
-    """Group cells by replicates per row. Each group has its own batches."""
     found: dict[int, tuple[Cell, ...]] = {}
     for cell in cells:
         found[cell.runs] = (*found.get(cell.runs, ()), cell)
@@ -57,7 +55,7 @@ def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
 
 @dataclass(frozen=True)
 class Request:
-    """Requested cells, and checkpoints of a trajectory: users, or steps of many epochs."""
+    """Requested cells and checkpoints. A checkpoint is a number of users, or of steps for many epochs."""
 
     cells: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
@@ -65,7 +63,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Cost:
-    """Steps and rough CPU time of all replicates, and bytes of the record of LANES replicates at most."""
+    """Steps and rough CPU seconds of all replicates, and bytes of the record of LANES replicates."""
 
     steps: int
     seconds: float
@@ -77,31 +75,31 @@ RecordT = TypeVar("RecordT", bound=Record)
 
 
 class Simulator(ABC, Generic[RequestT, RecordT]):
-    """Simulator of a problem with its mechanism, algorithm or protocol: runs replicates.
+    """Simulator of a problem with its mechanism, algorithm or protocol. It runs replicates.
 
-    A family extends this class by a frozen dataclass of its components, by their tables, and ``horizon``.
+    Each family of simulators is a subclass, a frozen dataclass with a field for each of ``tables`` and
+    ``horizon``.
     """
 
     family: ClassVar[str]
     tables: ClassVar[tuple[str, ...]]
-    """Tables of a study file that the family combines, the problem first."""
+    """Tables of a study file that the family combines. The first is "problem"."""
 
     makes_intervals: ClassVar[bool] = True
     """Whether the family has interval methods."""
 
     horizon: int | None
-    """n, if replicates depend on n. None if one simulator serves all n."""
+    """n if replicates depend on n. None if the simulator is for all n."""
 
     def parts(self) -> dict[str, Any]:
-        """Problem, algorithm and so on, by their table in a study file."""
         return {table: getattr(self, table) for table in self.tables}
 
     def settings(self) -> dict[str, Any]:
-        """Settings that determine the key, stored with every part."""
+        """Settings that determine the key. Each part of rows stores them."""
         parts = self.parts()
         settings: dict[str, Any] = {table: part.key_settings() for table, part in parts.items()}
         if getattr(parts.get("algorithm"), "carries_privacy", False):
-            del settings["mechanism"]  # there is none
+            del settings["mechanism"]
         if self.horizon is not None:
             settings["n"] = self.horizon
         return settings
@@ -112,24 +110,23 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         return hashlib.sha256(canonical_json(self.settings()).encode()).hexdigest()[:16]
 
     def users_key(self) -> str:
-        """Key of the users of its replicates. Simulators with equal keys can be compared pairwise."""
+        """Key of the users of the replicates. Simulators with equal keys have equal users in a replicate."""
         return self.key
 
     @abstractmethod
     def truth(self) -> Array:
-        """theta*, shape (d,), NaN if unknown."""
+        """theta*, shape (d,). NaN if unknown."""
 
     @property
     def dimension(self) -> int:
-        """Number d of coordinates of theta."""
         return len(self.truth())
 
     @abstractmethod
     def privacy(self) -> PrivacyStatement:
-        """Privacy guarantee of all releases of a replicate."""
+        """Privacy guarantee of a replicate."""
 
     def columns(self) -> dict[str, Any]:
-        """Parameters of its rows in a summary."""
+        """Columns of a summary that describe the simulator."""
         statement = self.privacy()
         private = statement.notion != "none"
         columns: dict[str, Any] = {
@@ -143,15 +140,15 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         }
         promised = {name: columns[name] for name in ("epsilon", "mu", "delta")}
         if self.horizon is not None:
-            columns["horizon"] = self.horizon  # before what follows from it
+            columns["horizon"] = self.horizon
         for table, part in self.parts().items():
             columns[table] = part.kind
             columns |= part.setting_values()
-        # The guarantee goes last: a part's setting of that name may be another number.
+        # The guarantee replaces a setting of a component with the same name, which may be another number.
         return columns | promised | self.derived()
 
     def derived(self) -> dict[str, Any]:
-        """Columns derived from settings."""
+        """Columns that follow from the settings."""
         return {}
 
     @classmethod
@@ -159,49 +156,53 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
     def of_study(
         cls, parts: dict[str, Any], users: tuple[int, ...], independent_n: bool
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
-        """Simulators of one combination of parts, each with its numbers of users; or an InputError."""
+        """Iterate over the simulators of one combination of components, each with its numbers of users.
+
+        ``users`` is sorted. With ``independent_n`` each n has its own simulator. Raises an InputError if the
+        components do not fit.
+        """
 
     def interval_record(self) -> type[Record] | None:
-        """Class of the record for interval methods, or None."""
+        """Class of the record for interval methods. None if they cannot use the record."""
         return None
 
     def check(self, methods: Sequence[IntervalMethod], cells: tuple[Cell, ...], followed: bool) -> None:
-        """Refuse a study's interval methods, or cells whose record does not fit into memory.
+        """Refuse interval methods of a study that do not apply, or cells whose record needs much memory.
 
-        ``cells`` are those of applicable methods. ``followed``: the study has trajectories too.
+        ``cells`` are those of the methods that apply. ``followed``: whether the study has trajectories.
         """
 
     def needs(self, cells: Sequence[Cell] = (), checkpoints: Sequence[int] = ()) -> RequestT:
-        """Request for cells and checkpoints, cheap until it runs."""
+        """Make a request for cells and checkpoints. Computes nothing yet."""
         return Request(tuple(cells), tuple(checkpoints))  # type: ignore[return-value]
 
     @abstractmethod
     def cost(self, request: RequestT, replicates: int) -> Cost:
-        """Cost of a request."""
+        """Cost of a request for so many replicates."""
 
     def prepare(self, request: RequestT) -> None:
-        """Compile or load the kernels of a request, so that no step is timed with compilation."""
+        """Compile or load the kernels of a request."""
 
     @abstractmethod
     def run(self, seed: int, replicates: Sequence[int], request: RequestT) -> RecordT:
-        """Run the replicates of at most LANES whole rows of ``request.cells``."""
+        """Run replicates, at most those of LANES rows of ``request.cells``."""
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        """About ``points`` checkpoints of a trajectory from ``first`` on, or ()."""
+        """About ``points`` checkpoints of a trajectory, the first at ``first``. () without trajectories."""
         return ()
 
     def measures(self) -> tuple[Column, ...]:
-        """Further columns of its trajectories."""
+        """Columns of the trajectories besides the frozen columns."""
         return ()
 
     def trajectories(self, record: RecordT, checkpoints: tuple[int, ...]) -> pa.Table:
-        """One row per replicate and checkpoint, in the schema of the store's trajectories."""
+        """Table with a row per replicate and checkpoint, in the schema of the store."""
         raise NotImplementedError(f"the family {self.family} keeps no trajectories")
 
 
 @dataclass(frozen=True)
 class PathPlan:
-    """Simulator with the cells and checkpoints of a study."""
+    """Simulator, and the cells and checkpoints that a study wants of it."""
 
     simulator: Simulator[Any, Any]
     cells: tuple[Cell, ...]

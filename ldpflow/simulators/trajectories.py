@@ -1,7 +1,7 @@
-"""Error trajectories: squared distances to theta* and excess losses F(theta) - F(theta*) at checkpoints.
+"""Trajectories: squared distances to theta* and excess losses F(theta) - F(theta*) at checkpoints.
 
-The expectation over y given x is exact. The expectation over x is a mean over a fixed evaluation set of
-covariates, shared by all paths, seeds and replicates.
+In F the expectation over y given x is exact. The expectation over x is the mean over a fixed evaluation set,
+equal for all paths, seeds and replicates.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 EVALUATION = 20_000
-"""Covariates of the evaluation set."""
+"""Number of covariates x in the evaluation set."""
 
 NANOSECONDS_PER_LOSS = 45.0
-"""Rough CPU time of a loss at one covariate (measured: 35 to 53)."""
+"""Rough CPU time of the loss at one x (measured: 35 to 53)."""
 
 SIGNATURE = "void(float64[:, ::1], float64[:, ::1], float64[::1], float64[::1], float64[:, ::1])"
 
 
 @lru_cache(maxsize=8)
 def evaluation_set(problem: Problem) -> Array:
-    """Covariates, shape (E, d): N(0, I), or one record if x is fixed."""
+    """Covariates of shape (E, d), from N(0, I). E = 1 if the problem has a fixed x."""
     if getattr(problem, "covariates", "normal") == "one":
         return np.ones((1, 1))
     d = problem.dimension
@@ -50,7 +50,10 @@ def evaluation_set(problem: Problem) -> Array:
 
 
 def excess_loss(problem: Problem, theta: Array) -> Array | None:
-    """F(theta) - F(theta*), shape (points, R), for theta of shape (points, d, R). None without a loss."""
+    """F(theta) - F(theta*) of shape (points, R), for theta of shape (points, d, R).
+
+    None if the problem has neither an exact Hessian nor a function ``loss_gap``.
+    """
     points, d, count = theta.shape
     hessian = problem.exact_hessian()
     if hessian is not None:
@@ -73,7 +76,7 @@ def excess_loss(problem: Problem, theta: Array) -> Array | None:
 
 
 def loss_gap_of(problem: Problem) -> Callable[..., float] | None:
-    """Kernel function ``loss_gap`` of a problem. None if it has none or stored records."""
+    """Kernel function ``loss_gap`` of a problem, or None. None also for a problem with stored records."""
     return None if problem.stored_records() else part_of(problem, "loss_gap", required=False)
 
 
@@ -85,7 +88,7 @@ def loss_gap_kernel(problem: Problem) -> Callable[..., None]:
 
 
 def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no-untyped-def]
-    """Mean loss gap over the evaluation set, for every point and lane."""
+    """Mean of ``loss_gap`` over the evaluation set, for each point and lane."""
     z = register_array(LANES)
     total = register_array(LANES)
     for p in range(theta.shape[0]):
@@ -111,7 +114,7 @@ def mean_gap(kernel, theta, covariates, truth, problem, out):  # type: ignore[no
 
 
 def excess_loss_seconds(problem: Problem) -> float:
-    """Rough CPU time of the excess loss of one theta, zero without a mean over the evaluation set."""
+    """Rough CPU time of the excess loss at one theta, in seconds. 0 if it needs no evaluation set."""
     if problem.exact_hessian() is not None or loss_gap_of(problem) is None:
         return 0.0
     fixed = getattr(problem, "covariates", "normal") == "one"
@@ -126,10 +129,11 @@ def trajectory_table(
     finite: NDArray[np.bool_],
     measures: Sequence[Column] = (),
 ) -> pa.Table:
-    """Table of trajectories, schema TRAJECTORIES: one row per replicate and checkpoint, in this order.
+    """Make a table of trajectories, with a row per replicate and checkpoint, in this order.
 
-    ``columns`` are statistics, ``finite`` is False for a diverged replicate: shape (points, R). A row of NaN
-    becomes null. ``measures`` are further columns of the schema.
+    ``users`` and ``steps`` have an entry per checkpoint. ``columns`` has arrays of shape (checkpoints, R), or
+    None for null. A checkpoint whose values are all NaN is null. ``finite``, of this shape, is False if the
+    replicate has diverged by then. ``measures`` are columns besides the frozen ones.
     """
     import pyarrow as pa
 
@@ -153,7 +157,7 @@ def trajectory_table(
 
 
 def squared_norms(distance: Array) -> Array:
-    """Squared norms over the second axis, added in order."""
+    """Squared norms over the second axis. Adds in the order of the coordinates."""
     total = np.zeros((distance.shape[0], distance.shape[2]))
     for j in range(distance.shape[1]):
         total += distance[:, j] ** 2
@@ -161,7 +165,7 @@ def squared_norms(distance: Array) -> Array:
 
 
 def log_grid(first: int, last: int, points: int) -> tuple[int, ...]:
-    """About ``points`` distinct log-spaced integers from ``first`` to ``last``."""
+    """About ``points`` distinct integers from ``first`` to ``last``, at equal distances in log."""
     if last <= first:
         return (last,)
     with constants.workdps(30):

@@ -1,8 +1,6 @@
 """Datasets of a run: write, find and read the parts of one kind of rows.
 
-::
-
-    RUN/<kind>/path=p<key>/part-<first>-<last>-<cell set hash>.parquet
+A part is RUN/<kind>/path=p<key>/part-<first>-<last>-<cell set hash>.parquet.
 """
 
 from __future__ import annotations
@@ -47,41 +45,41 @@ if TYPE_CHECKING:
 
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
-"""Names of parts below the folder of their kind. Other files are neither read nor moved."""
+"""Names of parts below the folder of their kind. Other files are not read or moved."""
 
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
 
 LARGE = 1_000_000
-"""Target rows of a merged part. Longer ranges of replicates are cut at multiples of 64."""
+"""Most rows of a merged part. Merged parts end at multiples of 64 replicates."""
 
 MANY, SMALL = 32, 100_000
-"""Parts of a path are merged if they are more than MANY and have less than SMALL rows on average."""
+"""The parts of a path are merged if there are more than MANY, with fewer than SMALL rows on average."""
 
 Damaged = Literal["refuse"] | list[UnreadablePart]
-"""Treatment of unusable parts by a reader: refuse, or leave out and list them."""
+"""What a reader does with unusable parts: "refuse" raises an error, a list receives them."""
 
 
 class Dataset:
     """The parts of one kind of rows of a run.
 
-    Names of parts follow from their content, so it does no harm if two processes write one part.
+    The name of a part follows from its content, so two processes may write the same part.
     """
 
     def __init__(self, store: RunStore, kind: Kind) -> None:
         self.store = store
         self.kind = kind
         self.further: tuple[Column, ...] = ()
-        """Columns of new parts after the frozen ones."""
+        """Columns of new parts after the frozen columns."""
 
     def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
-        """Common schema of several parts, or of the next part."""
+        """Common schema of ``parts`` and new parts."""
         return self.kind.schema((part.schema for part in parts), self.further)
 
     def declare(self, columns: Iterable[Column], parts: Sequence[Part]) -> None:
-        """Add columns to all parts of the run, future and stored. The caller holds the run's lock.
+        """Add columns to stored and new parts of the run. The caller holds the lock of the run.
 
-        Plain readers take a run's columns from one of its parts, so all parts have equal columns.
+        All parts have equal columns, because other programs read the columns of a run from one of its parts.
         """
         stored = further_columns(self.schema(parts), self.kind.frozen)
         wanted = self.kind.schema(further=[*stored, *columns])
@@ -97,7 +95,10 @@ class Dataset:
     def write(
         self, path_key: str, rows: pa.Table, meta: PartMeta, cells: Sequence[Mapping[str, Any]] | None = None
     ) -> str:
-        """Publish complete rows of one path, in any order, as a part. Returns its relative name."""
+        """Publish complete rows of one path as a part. Returns the name of the part in the run.
+
+        ``cells``: cells of rows that do not name their cell, see :func:`~ldpflow.store.part.arrange`.
+        """
         return self.publish(path_key, arrange(self.kind, rows, cells), meta)
 
     def publish(self, path_key: str, rows: CompleteRows, meta: PartMeta) -> str:
@@ -111,13 +112,13 @@ class Dataset:
         return name
 
     def compact(self, path_keys: Iterable[str]) -> None:
-        """Merge the parts of paths into few large ones, each row once. The caller holds the run's lock.
+        """Merge the parts of paths into few large parts, each row once. The caller holds the lock of the run.
 
-        New parts are published before old ones are deleted. A reader in between, or after a kill, may find
-        a row twice but misses none.
+        New parts are published before old parts are deleted. So a reader in the meantime, or after a kill,
+        finds every row, perhaps twice.
         """
         for key in path_keys:
-            # A path may have fewer rows than the summary counts while it is repaired.
+            # Not "refuse": during a repair a path may have fewer rows than the summary counts.
             damaged: list[UnreadablePart] = []
             parts = self.scan(key, damaged=damaged)
             existing = {(part.first, part.last, cell_ids(part.cells)): part.name for part in parts}
@@ -137,14 +138,13 @@ class Dataset:
                     self.store.filesystem.delete_file(self.store.full(part.name))
 
     def path_keys(self) -> list[str]:
-        """Keys of the paths that have parts, sorted."""
         return sorted({key for key, _ in self._names(None)})
 
     def scan(self, path_key: str | None = None, *, damaged: Damaged) -> list[Part]:
-        """Read the footers of all parts, or of those of one path, sorted by path and first replicate.
+        """Read the footers of the parts of one path, or of all parts, sorted by path and first replicate.
 
-        A list ``damaged`` receives the unusable parts. ``"refuse"`` is for results: it also requires all rows
-        that the summary counts, one seed, and one origin per path.
+        A list ``damaged`` receives the unusable parts. ``"refuse"`` raises an error for an unusable part, for
+        fewer rows than the summary counts, for several seeds, and for parts of a path that contradict.
         """
         found = [footer for _, footer in read_ahead(self._footer, self._names(path_key))]
         parts = [part for part in found if isinstance(part, Part)]
@@ -155,17 +155,13 @@ class Dataset:
         return parts
 
     def leave_out(self, bad: UnreadablePart, damaged: Damaged) -> None:
-        """List an unusable part once, or raise its error."""
         if damaged == "refuse":
             raise self.unusable(bad)
         if all(bad.name != known.name for known in damaged):
             damaged.append(bad)
 
     def finished(self, path_key: str) -> dict[str, Ranges]:
-        """Stored replicates by cell id, from footers: sorted disjoint half-open ranges.
-
-        Unusable parts count as absent, with a warning.
-        """
+        """Ranges of stored replicates by cell id, from footers. Warns of unusable parts and ignores them."""
         unreadable: list[UnreadablePart] = []
         parts = self.scan(path_key, damaged=unreadable)
         for bad in unreadable:
@@ -180,7 +176,7 @@ class Dataset:
         *,
         damaged: Damaged,
     ) -> pa.Table:
-        """Read rows as one table, see :meth:`iterate`."""
+        """Read rows as one table. The arguments are those of :meth:`iterate`."""
         tables = list(self.iterate(path_key, columns, within, damaged=damaged))
         if not tables:
             empty = self.schema(self.scan(path_key, damaged=[])).empty_table()
@@ -195,9 +191,10 @@ class Dataset:
         *,
         damaged: Damaged,
     ) -> Iterator[pa.Table]:
-        """Iterate over the rows of one path or all, part by part: ``path`` (``p<key>``), then the columns.
+        """Iterate over tables of rows of one path, or of all paths. Each row comes once.
 
-        Each row comes once. Parts that differ on a row are refused. ``within``: a range of replicates.
+        A table has the column ``path`` (``p<key>``), then ``columns``, by default all. ``within`` is a range
+        of replicates, its end exclusive. Parts with different values of a row are refused.
         """
         parts = self.scan(path_key, damaged=damaged)
         schema = self.schema(parts)
@@ -215,10 +212,7 @@ class Dataset:
                 yield add_path_column(conform(table, schema).select(names), key)
 
     def merged(self, parts: Sequence[Part], *, damaged: Damaged) -> Iterator[pa.Table]:
-        """Iterate over the rows of overlapping parts of one path, each once, by ranges of replicates.
-
-        Refuses parts that differ on a row.
-        """
+        """Iterate over the rows of overlapping parts of one path, each once, by ranges of replicates."""
         for first, last, _ in tiles(parts):
             here = [part for part in parts if part.first < last and first < part.last]
             tables = [
@@ -231,7 +225,7 @@ class Dataset:
     def loaded(
         self, parts: Iterable[Part], columns: Sequence[str] | None = None, *, damaged: Damaged
     ) -> Iterator[tuple[Part, pa.Table]]:
-        """Iterate over parts and their rows, in order. A few files are read ahead."""
+        """Iterate over parts and their rows, in order. Threads read the next files."""
         for part, data in read_ahead(self._read, parts):
             table = parse_rows(data, part, columns)
             if isinstance(table, UnreadablePart):
@@ -240,25 +234,22 @@ class Dataset:
                 yield part, table
 
     def load(self, part: Part) -> pa.Table | UnreadablePart:
-        """Read the rows of a part and verify its checksums."""
         return parse_rows(self._read(part), part)
 
     def _read(self, part: Part) -> pa.Buffer | UnreadablePart:
         try:
             data = self.store.read(part.name)
         except InputError as error:
-            return UnreadablePart(part.name, f"it is no part that a sweep wrote: {error.value}")
+            return UnreadablePart(part.name, f"no sweep has written it: {error.value}")
         return UnreadablePart(part.name, REMOVED) if data is None else data
 
     def unusable(self, part: UnreadablePart) -> DamagedRun:
-        """Error for an unusable part."""
         hint = "Run the sweep again, or ldpflow check with `repair`, to compute it again."
         if part.reason == REMOVED:
             hint = "A sweep has merged parts: run the command again."
         return DamagedRun(self.store.full(part.name), part.reason, "a readable part", hint)
 
     def _names(self, path_key: str | None) -> list[tuple[str, str]]:
-        """Path key and name of every part, or of the parts of one path."""
         parts = []
         for name, is_regular in self._list(None if path_key is None else f"{PARTITION}{path_key}"):
             match = PLACE.fullmatch(name)
@@ -267,7 +258,7 @@ class Dataset:
         return sorted(parts)
 
     def foreign(self) -> list[str]:
-        """Files in the folder of the parts that are no parts, such as links."""
+        """Files in the folder of the parts that are no parts, for example links."""
         return sorted(
             f"{self.kind.folder}/{name}" + ("" if is_regular else " (no regular file)")
             for name, is_regular in self._list(None)
@@ -275,7 +266,7 @@ class Dataset:
         )
 
     def _list(self, wanted: str | None) -> list[tuple[str, bool]]:
-        """Names below the folder of the kind, or one partition, and whether each is a regular file."""
+        """Names below the folder of the kind or its partition ``wanted``: (name, is a regular file)."""
         folder = self.store.full(self.kind.folder)
         if self.store.local:
             return list(list_local(Path(folder), wanted))
@@ -294,7 +285,7 @@ class Dataset:
         except FileNotFoundError:
             return UnreadablePart(name, REMOVED)
         with source:
-            # By offset: network errors surface here, not in the parser.
+            # Reads here, so that a network error is not taken for a fault of the footer.
             size = source.size()
             tail = source.read_at(min(size, FOOTER_GUESS), max(size - FOOTER_GUESS, 0))
             length = sealed_length(tail)
@@ -304,7 +295,7 @@ class Dataset:
 
 
 def list_local(folder: Path, wanted: str | None) -> Iterator[tuple[str, bool]]:
-    """:meth:`Dataset._list` of a local folder; no link is followed."""
+    """:meth:`Dataset._list` of a local folder. Follows no links."""
     if folder.is_symlink():
         yield "", False
     if folder.is_symlink() or not folder.is_dir():
@@ -322,7 +313,6 @@ def list_local(folder: Path, wanted: str | None) -> Iterator[tuple[str, bool]]:
 
 
 def replicates_by_cell(parts: Iterable[Part]) -> dict[str, Ranges]:
-    """Ranges of replicates by cell id, over several parts."""
     ranges: dict[str, list[tuple[int, int]]] = {}
     for part in parts:
         for cell in part.cells:
@@ -340,7 +330,7 @@ def select_replicates(table: pa.Table, first: int, last: int) -> pa.Table:
 
 
 def paths_to_compact(parts: Sequence[Part]) -> list[str]:
-    """Keys of the paths with a row in two parts, or with many small parts."""
+    """Keys of the paths whose parts share a row, or are many and small."""
     shared = overlapping_parts(parts)
     rows: dict[str, list[int]] = {}
     for part in parts:
@@ -350,7 +340,7 @@ def paths_to_compact(parts: Sequence[Part]) -> list[str]:
 
 
 def overlapping_parts(parts: Sequence[Part]) -> set[str]:
-    """Names of the parts that share a (path, cell, replicate) with another part."""
+    """Names of the parts that share a replicate of a cell with another part."""
     by_cell: dict[tuple[str, str], list[Part]] = {}
     for part in parts:
         for cell in part.cells:
@@ -368,7 +358,7 @@ def overlapping_parts(parts: Sequence[Part]) -> set[str]:
 
 
 def merge_rows(kind: Kind, tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
-    """Rows of named tables of a path, sorted, each once. Refuses tables that differ on a row."""
+    """Merge the sorted rows of named tables of a path, each row once. Refuses different values of a row."""
     schema = kind.schema(table.schema for _, table in tables)
     rows = pa.concat_tables([conform(table, schema) for _, table in tables])
     origin = np.repeat(np.arange(len(tables)), [table.num_rows for _, table in tables])
@@ -395,7 +385,7 @@ def merge_rows(kind: Kind, tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
 
 
 def tiles(parts: Sequence[Part]) -> list[tuple[int, int, list[dict[str, Any]]]]:
-    """Split the rows of parts into few disjoint pieces: first and last replicate, cells."""
+    """Split the rows of parts into few disjoint pieces: first replicate, last (exclusive), cells."""
     known = {cell_id(cell): cell for part in parts for cell in part.cells}
     covered = replicates_by_cell(parts)
     ends = {end for ranges in covered.values() for span in ranges for end in span}

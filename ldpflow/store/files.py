@@ -27,27 +27,26 @@ from pyarrow import fs
 from ldpflow.errors import AGAIN, DamagedRun, InputError, StorageError, redact
 
 PUT_PAUSES = (0.5, 1.0, 2.0, 4.0)
-"""Seconds between attempts of a put, after the retries of the object store's client."""
+"""Seconds between attempts to write an object. Each attempt includes the retries of Arrow's client."""
 
 UNFINISHED = re.compile(r".*\.(\d{1,9})\.[0-9a-f]{8}", re.DOTALL)
-"""Names in RUN/tmp: file name, process id, random number."""
+"""Names of files in RUN/tmp: name of the file, process id, random number."""
 
 UNUSABLE = {
     errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR,
 }  # fmt: skip
-"""Error numbers of permanently unwritable places."""
+"""Error numbers of places that no retry makes writable."""
 
 LARGEST = 2**29
-"""Maximum bytes of a file of a run. Parts of a sweep have some ten million bytes."""
+"""Maximum bytes of a file of a run. A part of a sweep has about ten million bytes."""
 
 OBJECT_STORES = {"s3", "gcs", "abfs"}
-"""Types of file systems without folders."""
+"""Names of Arrow's file systems without folders."""
 
 PLACES = "a directory, or an s3:// or gs:// address"
 
 
 def address_of(root: object) -> str:
-    """Text of a directory or URI."""
     if not isinstance(root, (str, os.PathLike)):
         raise InputError("out", root, PLACES)
     address = os.fsdecode(root)
@@ -59,7 +58,7 @@ def address_of(root: object) -> str:
 
 
 def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
-    """File system and path of a directory or URI."""
+    """File system of a directory or URI, and the path in it."""
     if not root.strip() or "\0" in root:
         raise InputError("out", root, PLACES)
     if "://" not in root:
@@ -70,7 +69,7 @@ def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
             raise InputError("out", root, PLACES, hint) from None
     address = root
     if root.startswith("s3://") and "allow_delayed_open" not in root:
-        # Otherwise even a small object is a multipart upload instead of one put.
+        # Otherwise Arrow writes even a small object as a multipart upload, not as one put.
         address += ("&" if "?" in address else "?") + "allow_delayed_open=true"
     try:
         filesystem, base = fs.FileSystem.from_uri(address)
@@ -82,7 +81,6 @@ def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether no process of this machine has this id."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -103,57 +101,53 @@ class LocalFile(io.FileIO):
 
 
 class RunFiles:
-    """The files of a run, by names relative to its root: a directory, or a URI of :mod:`pyarrow.fs`.
+    """The files of a run, by names relative to its root, a directory or a URI of :mod:`pyarrow.fs`.
 
-    A local file is written to RUN/tmp, synced and renamed. An object is serialised in memory and put at
-    once. Either way a reader sees the whole old file or the whole new one.
+    A local file is written to RUN/tmp, synced and renamed. An object is written by one put. So a reader sees
+    the whole old file or the whole new file.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.address = address_of(root)
-        """Root as given, to open the run. It may contain credentials."""
+        """Root as given. It may contain credentials."""
         self.root = redact(self.address)
         """Root without credentials, for messages and records."""
         self.again = AGAIN
-        """What to type after a failure."""
+        """Advice after a failure."""
         self.filesystem, base = open_filesystem(self.address)
         self.base = base.rstrip("/")
         self.local = isinstance(self.filesystem, fs.LocalFileSystem)
         if self.local and os.path.lexists(self.base) and not os.path.isdir(self.base):
             name = Path(self.base)
-            hint = f"It is a file of a study: its run is runs/{name.stem} by default." * (
-                name.suffix == ".toml"
-            )
+            hint = f"It is a study: its run is runs/{name.stem} by default." * (name.suffix == ".toml")
             raise InputError("out", self.root, "a run directory, not a file", hint)
 
     def full(self, name: str) -> str:
-        """Path of a file of the run inside :attr:`filesystem`."""
         return f"{self.base}/{name}"
 
     def read(self, name: str, most: int = LARGEST) -> pa.Buffer | None:
-        """Read a file of the run of at most so many bytes; None if there is none."""
+        """Read a file of the run of at most ``most`` bytes. None if the file is absent."""
         try:
             with self.open(name) as file:
                 size = file.size()
                 if size > most:
                     allowed = f"at most {most:,} bytes, the most that a sweep writes"
                     raise DamagedRun(self.full(name), f"{size:,} bytes", allowed, "Move the file away.")
-                # Memory of Arrow, not of a Python object: Arrow's threads may free it after the interpreter
-                # has ended.
+                # Memory of Arrow: its threads may free it after the interpreter has ended.
                 data = pa.allocate_buffer(size)
                 return data.slice(0, file.readinto(memoryview(data)))
         except FileNotFoundError:
             return None
 
     def open(self, name: str) -> LocalFile | pa.NativeFile:
-        """Open a file of the run for reading, without following links or waiting for pipes."""
+        """Open a regular file of the run for reading. Refuses links and pipes."""
         if not self.local:
             return self.filesystem.open_input_file(self.full(name))
         self.check_folders(name)
         return LocalFile(self.descriptor(name, os.O_RDONLY))
 
     def descriptor(self, name: str, flags: int) -> int:
-        """Open a regular file of the run, without following links or waiting for pipes."""
+        """File descriptor of a regular local file of the run. Refuses links and pipes."""
         try:
             found = os.open(self.full(name), flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
         except OSError as error:
@@ -179,7 +173,7 @@ class RunFiles:
         )
 
     def publish(self, name: str, data: pa.Buffer | bytes) -> None:
-        """Write or replace a file of the run atomically; if it fails, an old file stays intact."""
+        """Write or replace a file of the run atomically. After an error the old file is unchanged."""
         with self.named_errors():
             if self.local:
                 self._publish_local(Path(self.full(name)), data)
@@ -188,7 +182,7 @@ class RunFiles:
 
     @contextmanager
     def named_errors(self) -> Iterator[None]:
-        """Convert OSErrors: InputError for a place that cannot be used, StorageError for a full disk."""
+        """Convert an OSError to an InputError if the place cannot be used, else to a StorageError."""
         try:
             yield
         except StorageError:
@@ -200,7 +194,7 @@ class RunFiles:
             raise StorageError(self.root, str(error), self.again) from error
 
     def clear_unfinished(self) -> None:
-        """Remove unfinished files of ended processes of this machine."""
+        """Remove unfinished files of processes of this machine that have ended."""
         folder = Path(self.base, "tmp")
         if not self.local or folder.is_symlink() or not folder.is_dir():
             return
@@ -225,7 +219,7 @@ class RunFiles:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        # The rename survives a power cut only if the folder is synced.
+        # A rename survives a power cut if the folder is synced.
         descriptor = os.open(target.parent, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -237,13 +231,13 @@ class RunFiles:
             self.filesystem.create_dir(target.rsplit("/", 1)[0], recursive=True)
         for pause in (*PUT_PAUSES, None):
             try:
-                # No context manager: it would close, and so publish, after a failed write.
+                # No context manager: after a failed write it would close the stream and so publish.
                 stream = self.filesystem.open_output_stream(target)
                 stream.write(data)
                 stream.close()
                 return
             except OSError:
-                # A second put is harmless: equal names have equal content.
+                # The first put may have worked. A second one is harmless: equal names have equal content.
                 if pause is None:
                     raise
                 time.sleep(pause)
@@ -257,18 +251,19 @@ STALE_SECONDS = 60.0
 
 
 class RunLock:
-    """Exclusive lock on writing to a run, as a context manager that is entered once.
+    """Exclusive lock on writing to a run. The context manager can be entered once.
 
-    On a local disk the lock is exact: ``flock`` on RUN/lock, which the kernel releases when the holder dies.
-    On an object store it is best effort. The holder rewrites the object RUN/lock every 15 s, and the lock
-    counts as dead 60 s after its last beat by the hosts' clocks. Two processes that acquire it at one instant
-    may both succeed. That costs work but no rows: parts are idempotent.
+    On a local disk the lock is ``flock`` on RUN/lock, which the kernel releases if the holder dies. On an
+    object store the holder writes the time into the object RUN/lock every 15 s, and the lock is dead if that
+    time differs from the reader's clock by more than 60 s. Two processes may get the lock of an object store
+    if they ask at the same moment. Both then compute rows, and no rows are lost: equal parts have equal
+    names.
     """
 
     def __init__(self, store: RunFiles, command: str | None = None) -> None:
         self.store = store
         self.took_over: dict[str, Any] | None = None
-        """Earlier holder that died without releasing the lock."""
+        """Holder that died without a release of the lock, or None."""
         self.holder: dict[str, Any] = {
             "host": socket.gethostname(),
             "pid": os.getpid(),
@@ -288,13 +283,13 @@ class RunLock:
 
     def __exit__(self, *_: object) -> None:
         if self._descriptor is not None:
-            # Emptied, not removed: a second opener may be waiting on this very file.
+            # The file is not removed: another process may have opened it.
             os.ftruncate(self._descriptor, 0)
             os.close(self._descriptor)
         if self._beating is not None:
             self._released.set()
             self._beating.join()
-            # If the network is down, the lock goes stale by itself.
+            # If this fails, the lock is dead after 60 s.
             with suppress(OSError):
                 self.store.filesystem.delete_file(self.store.full(LOCK))
 
@@ -308,7 +303,7 @@ class RunLock:
             holder = parse_holder(os.pread(descriptor, LOCK_BYTES, 0))
             os.close(descriptor)
             raise self._lock_error(holder or {}) from None
-        # A released lock is empty: a holder that is still named has died.
+        # A released lock is an empty file, so a holder that the file names has died.
         self.took_over = parse_holder(os.pread(descriptor, LOCK_BYTES, 0))
         os.ftruncate(descriptor, 0)
         os.write(descriptor, json.dumps(self.holder).encode())
@@ -333,12 +328,12 @@ class RunLock:
 
     def _keep_beating(self) -> None:
         last = time.monotonic()
-        # No daemon thread: it ends with the main thread, even if the lock is never released.
+        # The thread also ends with the main thread, if the lock is not released.
         while not self._released.wait(1.0) and threading.main_thread().is_alive():
             if time.monotonic() - last < BEAT_SECONDS:
                 continue
             last = time.monotonic()
-            # The next beat makes up for a missed one, or the lock goes stale.
+            # After an error the next beat is in 15 s.
             with suppress(OSError, InputError):
                 self._beat()
 
@@ -350,7 +345,7 @@ class RunLock:
 
 
 def parse_holder(text: bytes) -> dict[str, Any] | None:
-    """Parse the content of a lock; None if it is empty or unreadable."""
+    """Parse the content of a lock. None if it is empty or unreadable."""
     try:
         holder = json.loads(text)
     except (ValueError, RecursionError):
@@ -365,8 +360,11 @@ Result = TypeVar("Result")
 
 
 def read_ahead(function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[tuple[Item, Result]]:
-    """Iterate over items and results in order. A few results are computed at a time, in threads."""
+    """Iterate over (item, result) in order. READERS threads compute the next results."""
     items = list(items)
+    if len(items) == 1:
+        yield items[0], function(items[0])
+        return
     with ThreadPoolExecutor(READERS) as pool:
         for start in range(0, len(items), READERS):
             few = items[start : start + READERS]

@@ -1,13 +1,12 @@
-"""A part: the rows of a range of replicates of one path for a set of cells, as a sealed Parquet file.
+"""A part: a Parquet file with the rows of a range of replicates of one path for a set of cells.
 
-A part is complete: every replicate of its range has every cell of its set. So its footer alone lists the
-finished rows, and its name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows from
-its content.
+A part is complete: each replicate of the range has each cell of the set. So the footer lists all its rows,
+and the name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows from the content.
 
-Parquet's page checksums protect neither page headers nor the footer. So a seal precedes the footer, where
-Parquet allows any bytes. It is two SHA-256 sums: one of the pages, one of the first sum and the footer. A
-scan verifies footers, a reader of rows verifies both sums. Parts have no statistics, by which plain readers
-would skip rows.
+Parquet's own checksums cover pages, and not page headers or the footer. So a seal stands before the footer,
+where Parquet allows any bytes. It has two SHA-256 sums: that of all bytes before the seal, and that of the
+first sum and the footer. A scan verifies footers, a reader of rows verifies both sums. Parts have no
+statistics, because forged ones would make other programs skip rows.
 """
 
 from __future__ import annotations
@@ -33,13 +32,12 @@ from ldpflow.store.schema import Kind, cell_columns, cell_id, conform, declared_
 MAGIC = b"PAR1"
 DIGITS = 64
 SEAL = 2 * DIGITS
-"""Length of both sums in hexadecimal digits."""
+"""Number of hexadecimal digits of both sums."""
 
 LARGEST_FOOTER = 2**24
 
 
 def encode(table: pa.Table, compression_level: int | None = None) -> pa.Buffer:
-    """Encode a table as a Parquet file with page checksums and a seal."""
     sink = pa.BufferOutputStream()
     pq.write_table(
         table,
@@ -63,12 +61,12 @@ def digest(*pieces: memoryview | bytes) -> bytes:
 
 
 def sealed_length(tail: memoryview | bytes) -> int:
-    """Length of the seal and the footer with its length field and magic, from the last bytes of a file."""
+    """Number of bytes from the seal to the end of a file, from its last bytes."""
     return SEAL + int.from_bytes(tail[-8:-4], "little") + 8
 
 
 def read_footer(tail: memoryview | bytes, size: int) -> tuple[bytes, pq.FileMetaData]:
-    """Verify and parse the footer of a file of this size; the checksum of its pages comes with it."""
+    """Verify the footer of a file of ``size`` bytes. Returns the checksum of its pages and the metadata."""
     length = sealed_length(tail)
     if bytes(tail[-4:]) != MAGIC or length + len(MAGIC) > size:
         raise ValueError("not a whole Parquet file (truncated or overwritten)")
@@ -79,17 +77,16 @@ def read_footer(tail: memoryview | bytes, size: int) -> tuple[bytes, pq.FileMeta
     if digest(body, footer) != own:
         authors = "another program or a version before 0.3"
         raise ValueError(f"the checksum of its footer does not hold: it was damaged, or {authors} wrote it")
-    # Framed as a file in memory: parsing does no I/O.
+    # A file in memory with the footer alone.
     found = pq.read_metadata(pa.BufferReader(MAGIC + footer))
     for group in range(found.num_row_groups):
         rows = found.row_group(group)
         if any(rows.column(at).is_stats_set for at in range(rows.num_columns)):
-            raise ValueError("it has statistics, by which readers would skip rows")
+            raise ValueError("it has statistics, which no sweep writes")
     return body, found
 
 
 def open_sealed(data: pa.Buffer) -> pq.ParquetFile:
-    """Verify all checksums of a Parquet file and open it."""
     view = memoryview(data)
     body, _ = read_footer(view, len(view))
     if digest(view[: -sealed_length(view)]) != body:
@@ -104,7 +101,7 @@ MOST_ROWS = 2**24
 """Maximum rows of a part."""
 
 PARSE_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, TypeError, AttributeError)
-"""Errors of pyarrow and json for bytes that are no part. I/O precedes parsing."""
+"""Errors of pyarrow and json for bytes that are no part."""
 
 
 @dataclass(frozen=True)
@@ -115,19 +112,19 @@ class PartMeta:
     stream_version: int
     path_settings: Mapping[str, Any]
     versions: Mapping[str, str]
-    """Versions of packages, and the digests of plug-ins."""
+    """Versions of packages and digests of plug-ins, by name."""
     described: Mapping[str, Any] | None = None
-    """Description of the path, for readers without the code of a plug-in."""
+    """Description of a path with a plug-in or a data file (ldpflow.simulators.families.description)."""
     runs: Mapping[str, int] = field(default_factory=dict)
-    """Replicates per row, by cell id, where they are not 1."""
+    """Replicates per row by cell id, for cells with more than one."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Stored part, as described by its footer.
+    """Stored part, from its footer.
 
-    ``name`` is relative to the run directory, ``last`` exclusive. Every replicate has ``cells``, each of
-    ``rows_per_cell`` rows. ``meta`` is the whole metadata, ``schema`` the schema of the rows.
+    ``name`` is relative to the run directory, ``last`` is exclusive. Each replicate has ``rows_per_cell``
+    rows of each cell. ``meta`` has all metadata of the footer, ``schema`` is that of the rows.
     """
 
     kind: Kind
@@ -146,7 +143,7 @@ class Part:
 
     @property
     def runs(self) -> dict[str, int]:
-        """Replicates per row, by cell id. Empty if all are 1."""
+        """Replicates per row by cell id. Empty if they are 1 for all cells."""
         counts = self.meta.get("runs", ())
         return {cell_id(cell): count for cell, count in zip(self.cells, counts, strict=False)}
 
@@ -157,15 +154,13 @@ class Part:
 
 @dataclass(frozen=True)
 class UnreadablePart:
-    """Unusable file among the parts, and the reason."""
-
     name: str
     reason: str
 
 
 @dataclass(frozen=True)
 class CompleteRows:
-    """Sorted rows in the full schema, and the range and cells for which they are complete."""
+    """Sorted rows with all columns, and the range and cells for which they are complete."""
 
     kind: Kind
     table: pa.Table
@@ -184,7 +179,7 @@ def cell_ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None) -> CompleteRows:
-    """Sort the rows and check that they are complete. ``cells``: those of rows that do not name them."""
+    """Sort rows and check that they are complete. ``cells``: the cell of trajectories, else None."""
     rows = conform(rows, kind.schema([rows.schema]))
     keys = [(name, "ascending") for name in kind.row_keys(rows.schema)]
     return check_complete(kind, rows.sort_by(keys).combine_chunks(), cells)
@@ -193,7 +188,7 @@ def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | Non
 def check_complete(
     kind: Kind, table: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None
 ) -> CompleteRows:
-    """Refuse sorted rows if a row of a replicate in the range is missing or doubled."""
+    """Check that sorted rows have each replicate, cell and coordinate once."""
     if table.num_rows == 0:
         raise ValueError("a part needs at least one row")
     for name in kind.required:
@@ -207,7 +202,7 @@ def check_complete(
         found = kind.cells_in(table, per_replicate, cells)
     if found is None:
         raise ValueError(
-            f"rows of replicates {first} to {last} (exclusive) are not every cell and coordinate exactly once"
+            f"rows of replicates {first} to {last} (exclusive) lack or repeat a cell or coordinate"
         )
     known = tuple(map(cell_columns, found))
     if len(cell_ids(known)) != len(known):
@@ -234,7 +229,7 @@ def serialise(rows: CompleteRows, path_key: str, meta: PartMeta) -> pa.Buffer:
 
 
 def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -> Part | UnreadablePart:
-    """Parse the footer of a part from the last bytes of its file. Refuses a newer version of ldpflow."""
+    """Parse the footer of a part from the last bytes of its file. Refuses parts of newer versions."""
     try:
         _, parsed = read_footer(tail, size)
         meta = parse_json(parsed.metadata[METADATA_KEY], LARGEST_FOOTER)
@@ -248,7 +243,6 @@ def parse_footer(kind: Kind, tail: bytes, size: int, name: str, path_key: str) -
 
 
 def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parsed: pq.FileMetaData) -> Part:
-    """Check name, place, metadata and columns of a part against each other."""
     if meta["path"] != path_key:
         raise ValueError(f"it belongs to path {meta['path']}")
     named, rows_per_cell = kind.named(meta)
@@ -259,7 +253,7 @@ def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parse
         raise ValueError("its name does not follow from its content")
     runs = meta.get("runs", [1] * len(cells))
     if len(runs) != len(cells) or not all(isinstance(count, int) and count > 0 for count in runs):
-        raise ValueError("it does not say of how many replicates a row of each cell is made")
+        raise ValueError("it lacks the numbers of replicates per row")
     found = parsed.schema.to_arrow_schema()
     known = declared_columns(found, kind.frozen)
     schema = kind.schema([found])
@@ -274,14 +268,17 @@ def check_part(kind: Kind, name: str, path_key: str, meta: dict[str, Any], parse
 
 @lru_cache(maxsize=64)
 def parse_cells(text: str) -> tuple[dict[str, Any], ...]:
-    """Parse the cells of a footer. Parts with equal cells share them in memory."""
+    """Parse the cells of a footer. Cached, since many parts have equal cells."""
     return tuple(cell_columns(cell) for cell in json.loads(text))
 
 
 def parse_rows(
     data: pa.Buffer | UnreadablePart, part: Part, columns: Sequence[str] | None = None
 ) -> pa.Table | UnreadablePart:
-    """Verify and parse the rows of a part: all columns, compared with its footer, or some of them."""
+    """Verify checksums and parse the rows of a part.
+
+    Without ``columns`` all columns are read, and the rows are compared with the footer.
+    """
     if isinstance(data, UnreadablePart):
         return data
     try:
@@ -293,7 +290,7 @@ def parse_rows(
         if columns is None:
             found = check_complete(part.kind, table, part.cells)
             if (found.first, found.last, found.cells) != (part.first, part.last, part.cells):
-                raise ValueError("they are not those that its footer names")
+                raise ValueError("they differ from the footer")
         return table
     except PARSE_ERRORS as error:
         return UnreadablePart(part.name, f"its rows cannot be used: {error or type(error).__name__}")
@@ -303,7 +300,7 @@ Ranges = list[tuple[int, int]]
 
 
 def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """Union of ranges that are not empty, as sorted disjoint ranges."""
+    """Union of non-empty ranges, as sorted disjoint ranges."""
     merged: Ranges = []
     for first, last in sorted(ranges):
         if merged and first <= merged[-1][1]:

@@ -1,6 +1,7 @@
-"""Provenance of a run's rows: provenance.json, a list of sessions.
+"""Provenance of the rows of a run: provenance.json, a list of sessions.
 
-A resumed run appends a session. A session is recorded at its start and at its end. A killed one has no end.
+Each command that writes to a run appends a session, at its start, and adds to it at its end. The session of a
+killed command has no end.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ldpflow.errors import DamagedRun, InputError, redact
 from ldpflow.store.files import RunFiles
 
 RUN_VERSION = 3
-"""Version of the files of a run. Runs of other versions are refused."""
+"""Version of the format of a run. Runs of other versions are refused."""
 
 PACKAGES = ("numpy", "numba", "llvmlite", "scipy", "pyarrow", "pydantic", "ray")
 FILE = "provenance.json"
@@ -44,7 +45,6 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 @cache
 def versions() -> dict[str, str]:
-    """Versions of ldpflow, Python and the packages that affect numbers."""
     found = {"ldpflow": __version__, "python": platform.python_version()}
     for name in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -53,7 +53,6 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """Host, platform, processor and the cores that this process may use."""
     return {
         "host": socket.gethostname(),
         "platform": platform.platform(),
@@ -64,7 +63,7 @@ def machine() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """Name of the processor. On Linux platform.processor() is empty or coarse."""
+    """Name of the processor. On Linux platform.processor() lacks its model."""
     with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8") as file:
         for line in file:
             if line.startswith("model name"):
@@ -77,7 +76,7 @@ def now() -> str:
 
 
 class Session:
-    """One invocation that writes to a run, by default that of this process's command line."""
+    """Session of a command that writes to a run. ``command``: by default the command line of this process."""
 
     def __init__(self, store: RunFiles, seed: int, command: str | None = None) -> None:
         self.store = store
@@ -96,7 +95,7 @@ class Session:
         }
 
     def end(self, ns_per_step: Mapping[str, float], **more: Any) -> None:
-        """Record the end, nanoseconds per step and replicate by path key, and further entries."""
+        """Record the end of the session. ``ns_per_step``: nanoseconds per step and replicate by path key."""
         self.entry.update(more)
         self.entry["ended"] = now()
         self.entry["wall_seconds"] = round(time.monotonic() - self.clock, 3)
@@ -104,7 +103,7 @@ class Session:
         self.record()
 
     def record(self) -> None:
-        """Write the session to provenance.json, replacing its earlier state."""
+        """Write the session to provenance.json, in the place of its earlier state."""
         sessions = read_sessions(self.store)
         others = [entry for entry in sessions if entry.get("session") != self.entry["session"]]
         text = json.dumps(chain_checksums([*others, self.entry]), indent=2)
@@ -112,7 +111,7 @@ class Session:
 
 
 def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
-    """Read and verify the sessions, in the order of their starts."""
+    """Read and verify the sessions of a run, in the order of their starts. Empty for a new run."""
     data = store.read(FILE, LARGEST)
     if data is None:
         return []
@@ -134,7 +133,7 @@ def read_sessions(store: RunFiles) -> list[dict[str, Any]]:
 
 
 def chain_checksums(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Add checksums: SHA-256 of the previous checksum and the canonical JSON of the session."""
+    """Add to each session the SHA-256 of the previous checksum and the session's sorted JSON."""
     found: list[dict[str, Any]] = []
     total = ""
     for entry in sessions:
@@ -145,7 +144,7 @@ def chain_checksums(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def is_session(entry: object) -> bool:
-    """Whether an entry has the types of a session. Further values must be plain."""
+    """Whether the values of an entry have the types of a session. Others must be strings or numbers."""
     if not isinstance(entry, dict):
         return False
     for name, value in entry.items():

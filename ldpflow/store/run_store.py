@@ -55,15 +55,16 @@ from ldpflow.store.schema import (
 )
 
 RESOLVED = "# Resolved study, hash "
-"""First words of a study.toml that a sweep wrote."""
+"""First words of a study.toml of a sweep."""
 
 ORIGIN = b"ldpflow"
-"""Metadata key of a summary: the study and session that it was computed from."""
+"""Metadata key of a summary for the study and session of its rows."""
 
 Promised = tuple[int | None, Mapping[str, Mapping[tuple[str, str], int]]]
+"""Seed of a run, and by kind of rows the replicates of each (path key, cell id) in the summary."""
 
 Expected = Mapping[Callable[[pa.DataType], bool], Sequence[str]]
-"""Columns of a summary, by their kind of type."""
+"""Names of columns of a summary, by a test of their type."""
 
 SUMMARY_COLUMNS: Expected = {
     pa.types.is_string: ("path", "method"),
@@ -82,7 +83,7 @@ TRAJECTORY_COLUMNS: Expected = {
 
 
 class RunStore(RunFiles):
-    """A run directory: its files (:class:`RunFiles`) and rows (``replicates``, ``trajectories``)."""
+    """A run directory: its files, and its rows in the datasets ``replicates`` and ``trajectories``."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         super().__init__(root)
@@ -94,7 +95,7 @@ class RunStore(RunFiles):
         return self.replicates, self.trajectories
 
     def read_study(self) -> str | None:
-        """Text of study.toml, its checksum verified; None for a new run."""
+        """Read study.toml and verify its checksum. None for a new run."""
         data = self.read("study.toml", LARGEST)
         if data is None:
             return None
@@ -105,7 +106,10 @@ class RunStore(RunFiles):
         self.publish("study.toml", append_checksum(text).encode())
 
     def read_table(self, name: str, expected: Expected, *datasets: Dataset) -> pa.Table | None:
-        """Read and verify a summary of the run, whose paths have rows; None if there is none."""
+        """Read and verify a summary of the run. None if it is absent.
+
+        Refuses a path that has no rows in ``datasets``.
+        """
         sessions = read_sessions(self)
         data = self.read(name)
         if data is None:
@@ -146,7 +150,6 @@ class RunStore(RunFiles):
             raise ValueError("it was made from another study than study.toml")
 
     def write_summary(self, table: pa.Table, name: str = "summary.parquet") -> None:
-        """Write a summary with the study and session that it is computed from."""
         sessions = read_sessions(self)
         session = sessions[-1].get("session") if sessions else None
         origin = {"study": study_digest(self.read_study()), "session": session}
@@ -156,7 +159,7 @@ class RunStore(RunFiles):
         return self.read_table("summary.parquet", SUMMARY_COLUMNS, self.replicates)
 
     def read_paths(self) -> pa.Table | None:
-        """Settings by path, as plain readers join them with the rows; None if there is no such file."""
+        """Read the settings of the paths, for other programs to join with the rows. None if absent."""
         return self.read_table("paths.parquet", {pa.types.is_string: ("path",)}, *self.datasets())
 
     def read_trajectory_summary(self) -> pa.Table | None:
@@ -174,7 +177,7 @@ class RunStore(RunFiles):
     def contradictions(
         self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
     ) -> Iterator[UnreadablePart]:
-        """Find unusable or contradictory parts, and paths with fewer rows than the summary counts."""
+        """Iterate over ``bad``, parts that contradict, and paths with fewer rows than the summary counts."""
         read_sessions(self)  # refuses a run of another version
         yield from bad
         seed, counts = self.expected_counts()
@@ -185,9 +188,9 @@ class RunStore(RunFiles):
                 yield UnreadablePart(part.name, f"it has rows of seed {part.meta['seed']}, not {seed}")
             for name in ("stream_version", "path_settings", "described"):
                 own, other = part.meta.get(name), first.meta.get(name)
-                # Only parts with rows of plug-in components describe their path.
+                # Only parts of paths with plug-ins or data files have a description.
                 if own != other and None not in (own, other):
-                    yield UnreadablePart(part.name, f"its {name} is not that of {first.name}")
+                    yield UnreadablePart(part.name, f"its {name} differs from that of {first.name}")
         by_cell = {key: replicates_by_cell(own) for key, own in by_path.items()}
         for (key, cell), wanted in counts[kind.folder].items():
             if path_key in (None, key):
@@ -199,7 +202,6 @@ class RunStore(RunFiles):
                     yield UnreadablePart(f"{kind.folder}/path=p{key}", what)
 
     def expected_counts(self) -> Promised:
-        """Seed of the run, and number of replicates by path and cell in its summaries."""
         files = ("study.toml", "provenance.json", "summary.parquet", "trajectories.parquet")
         infos = self.filesystem.get_file_info([self.full(name) for name in files])
         state = [(info.type, info.size, info.mtime_ns) for info in infos]
@@ -224,7 +226,7 @@ class RunStore(RunFiles):
         return self._promised[1]
 
     def set_aside(self, part: UnreadablePart) -> str:
-        """Move an unusable part to RUN/set_aside, so that plain readers work. Returns its new name."""
+        """Move an unusable part to RUN/set_aside, where nothing reads it. Returns its new name."""
         name = f"set_aside/{part.name.removeprefix('replicates/')}"
         self.check_folders(name)
         if self.filesystem.type_name not in OBJECT_STORES:
@@ -233,34 +235,26 @@ class RunStore(RunFiles):
         return name
 
     def inside(self) -> set[str]:
-        """Names of the files and folders at the place of the run."""
         selector = fs.FileSelector(self.base, allow_not_found=True)
         return {info.base_name for info in self.filesystem.get_file_info(selector)}
 
     def check_place(self) -> None:
-        """Refuse a place that holds anything but a run."""
+        """Refuse a place with other files than those of a run."""
         names = self.inside()
         if names & {"provenance.json", *(dataset.kind.folder for dataset in self.datasets())}:
             return
         study = self.read("study.toml", LARGEST) if "study.toml" in names else None
         if study is not None and study.to_pybytes().startswith(RESOLVED.encode()):
-            names.remove("study.toml")  # a sweep wrote it
+            names.remove("study.toml")  # of a sweep
         if other := sorted(names - {"summary.parquet", "lock", "tmp", "plugins", "report.html"}):
-            hint = (
-                f"It holds {', '.join(other[:3])}{', ...' * (len(other) > 3)}. Take another, e.g. runs/NAME."
-            )
+            hint = f"It holds {', '.join(other[:3])}{', ...' * (len(other) > 3)}."
             raise InputError("out", self.root, "a run directory, an empty folder or a new name", hint)
 
     def holds_run(self) -> bool:
-        """Whether the place holds files of a run."""
         return bool(self.inside() & {"study.toml", "provenance.json", "summary.parquet", "replicates"})
 
-    def move_aside(self) -> str | None:
-        """Move the run to a free name. Returns that name, or None if there is no run."""
-        if not self.holds_run():
-            if self.inside() - {"lock", "tmp"}:
-                raise InputError("fresh", self.root, "a run directory", "What lies there is not a run.")
-            return None
+    def move_aside(self) -> str:
+        """Move the run to RUN.old-1, or the next free number. Returns that name."""
         number = 1
         while self.filesystem.get_file_info(f"{self.base}.old-{number}").type != fs.FileType.NotFound:
             number += 1
@@ -280,7 +274,7 @@ def study_digest(text: str | None) -> str | None:
 
 
 class Published(NamedTuple):
-    """Stored range of replicates (``last`` exclusive) of a path and a set of cells."""
+    """Range of replicates (``last`` exclusive) of a path and a set of cells."""
 
     path_key: str
     first: int
@@ -289,13 +283,13 @@ class Published(NamedTuple):
 
 
 MAX_AGE = 5.0
-"""Seconds after which a batch is published by the next call."""
+"""Seconds after which the next call publishes a batch."""
 
 
 class Aggregator:
-    """Collector of batches of rows, which publishes adjacent ones of one cell set as a part.
+    """Collector of batches of rows. It publishes adjacent batches of one path and cell set as one part.
 
-    Rows may come twice, and to another aggregator. They are published once, and must be equal.
+    If rows come twice, also to another aggregator, they must be equal and are published once.
     """
 
     def __init__(
@@ -303,17 +297,17 @@ class Aggregator:
     ) -> None:
         self.store = store
         self.max_rows = max_rows
-        """Rows that are enough for a part."""
+        """Number of rows from which on a part is published."""
         self.clock = clock
         self.pending: dict[Published, tuple[CompleteRows, PartMeta, float]] = {}
-        """Batches that are not published yet, each with its origin and the time that it came."""
+        """Batches that are not published yet, with their origin and time of arrival."""
         self.published: dict[str, dict[str, Ranges]] = {}
-        """Replicates by path and cell."""
+        """Ranges of published replicates by path key and cell id."""
 
     def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
-        """Add a batch of complete rows. Returns the ranges that are published now, of all batches.
+        """Add a batch of complete rows. Returns the ranges of all batches that this call has published.
 
-        After a StorageError the next call tries the batches again.
+        After a StorageError the next call tries to publish the same batches again.
         """
         rows = arrange(REPLICATE_ROWS, table)
         if (rows.first, rows.last) != (first, last):
@@ -338,7 +332,7 @@ class Aggregator:
         return self.publish()
 
     def publish(self, everything: bool = False) -> list[Published]:
-        """Publish pending batches that are old or many enough for a part, or all."""
+        """Publish pending batches that are old or have many rows, or ``everything``. Returns their ranges."""
         now = self.clock()
         published = []
         for run in group_adjacent(self.pending):
@@ -350,7 +344,7 @@ class Aggregator:
             rows = replace(batches[0], table=table, last=run[-1].last)
             place = run[0]._replace(last=rows.last)
             self.store.replicates.publish(place.path_key, rows, metas[0])
-            # After the write: a failed write must leave the batches pending.
+            # After the write: if the write fails, the batches stay pending.
             for batch in run:
                 del self.pending[batch]
             there = self.published[place.path_key]
@@ -361,7 +355,6 @@ class Aggregator:
 
 
 def group_adjacent(places: Iterable[Published]) -> list[list[Published]]:
-    """Group batches of one path and cell set with consecutive replicates."""
     runs: list[list[Published]] = []
     for place in sorted(places, key=lambda place: (place.cell_set, place)):
         before = runs[-1][-1] if runs else None

@@ -1,9 +1,9 @@
 """Columns of the stored rows of a run, and ids of their cells.
 
-The columns of the bundled interval methods have a frozen order, so that parts of old runs stay readable. A
-later method, or one of a plug-in, appends nullable columns: its settings, which become part of the cell's
-id, and its diagnostics. Their declarations are stored as metadata of the Arrow fields. An id omits null
-columns, so old cells keep their ids.
+The columns of the first interval methods have a frozen order, so that parts of old runs stay readable. Later
+methods and those of plug-ins append nullable columns for their settings and diagnostics. The metadata of an
+Arrow field has the declaration of its column. The id of a cell consists of the settings that are not null, so
+further columns do not change the ids of old cells.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ FROZEN = (
     # Since version 2: regression on the transcript and its diagnostics.
     "degree", "burn_in", "variance", "relaxation_times", "condition", "lack_of_fit",
 )  # fmt: skip
-"""Columns of all parts of replicates, in order. Further ones are appended."""
+"""Columns of all parts of replicates, in order. Further columns follow them."""
 
 SQUARE, LOSS, GRADIENT = f"({THETA})^2", "loss", "unit of the gradient"
 
 TRAJECTORY_CORE = (
     Column("replicate", "int64", "index", "number of the replicate, from 0"),
-    Column("n", "int64", "users", "users (records) seen; with many epochs N at every checkpoint"),
+    Column("n", "int64", "users", "users (records) seen so far; all N records for algorithms of many epochs"),
     Column("step", "int64", "steps", "steps made"),
     Column("last_sq", "double", SQUARE, "squared distance to theta* of the last iterate theta_n"),
     Column("avg_sq", "double", SQUARE, "squared distance to theta* of the average of theta_1, ..., theta_n"),
@@ -87,17 +87,17 @@ TRAJECTORY_CORE = (
     ),
     Column("status", "string", "-", "`ok`, or `diverged` (values are NaN)"),
 )
-"""Columns of the rows of all trajectories. A column that does not apply to a path is null."""
+"""Columns of the rows of all trajectories. Columns that do not apply to a path are null."""
 
 TRAJECTORY_FROZEN = (*(column.name for column in TRAJECTORY_CORE[:-1]), "clipped", "threshold", "status")
 
 ARROW = {name: pa.type_for_alias(name) for name in TYPES}
 
 DECLARATION = b"ldpflow"
-"""Metadata key of an Arrow field for the declaration of a further column."""
+"""Metadata key of an Arrow field for the declaration of a column that is not frozen."""
 
 Frozen = Mapping[str, Column]
-"""Columns of all parts of a kind, by name and in order."""
+"""Columns of all parts of a kind of rows, by name and in order."""
 
 
 def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
@@ -122,13 +122,12 @@ MEASURED = in_order(
 
 
 def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
-    """Arrow field of a column. The field of a further column carries its declaration."""
+    """Arrow field of a column, with the declaration if the column is not frozen."""
     declaration = None if column.name in frozen else {DECLARATION: column.to_json()}
     return pa.field(column.name, ARROW[column.type], metadata=declaration)
 
 
 def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Schema:
-    """Schema of parts with further columns."""
     return pa.schema([arrow_field(c, frozen) for c in index_columns([*frozen.values(), *further]).values()])
 
 
@@ -142,15 +141,15 @@ STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate
 """Statistics of a trajectory at a checkpoint."""
 
 MEANS = {"mean_gradient_norm": "gradient_norm", "mean_noise_norm": "noise_norm"}
-"""Statistics of summaries: means along a path of many epochs, and the columns that they average. A mean is
-over all checkpoints but the last, the midpoints of equal parts of the steps."""
+"""Statistics of a summary of trajectories that are means along a path, and the columns that they average. A
+mean is over all checkpoints but the last. These checkpoints are the midpoints of equal parts of the steps."""
 
 CELL_KEYS: tuple[str, ...] = tuple(name for name, column in BUNDLED.items() if column.identifies)
-"""Frozen columns that identify a cell within a path. A cell has one row per coordinate."""
+"""Frozen columns that identify a cell within a path."""
 
 
 def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, Column]:
-    """Declared columns of stored rows or of a summary, by name."""
+    """Declarations of the columns of a schema, by name. Leaves out columns without a declaration."""
     found = {}
     for field in schema:
         declaration = (field.metadata or {}).get(DECLARATION)
@@ -165,7 +164,6 @@ def declared_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> dict[str, C
 
 
 def further_columns(schema: pa.Schema, frozen: Frozen = BUNDLED) -> tuple[Column, ...]:
-    """Declared columns that are not frozen."""
     return tuple(column for name, column in declared_columns(schema, frozen).items() if name not in frozen)
 
 
@@ -175,7 +173,7 @@ def cell_keys(schema: pa.Schema) -> tuple[str, ...]:
 
 
 def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """Key columns of a cell without nulls, in their stored types and order."""
+    """Settings of a cell that are not null, in their stored types and order."""
     if wrong := [name for name in cell if name in BUNDLED and name not in CELL_KEYS]:
         raise ValueError(f"not key columns of a cell: {sorted(wrong)}")
     columns = {}
@@ -190,14 +188,14 @@ def cell_columns(cell: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cell_id(cell: Mapping[str, Any]) -> str:
-    """Canonical JSON of the key columns without nulls."""
+    """Canonical JSON of the settings of a cell that are not null."""
     items = ((k, tuple(v) if isinstance(v, list) else v, type(v)) for k, v in cell.items())
     return id_of(tuple(items))
 
 
 @lru_cache(maxsize=2**16)
 def id_of(items: tuple[tuple[str, Any, type], ...]) -> str:
-    # Cached, since every batch of an aggregator needs them. The key has types, since 1 == 1.0 == True.
+    # Cached, since every batch needs ids. The arguments have types, because 1 == 1.0 == True in Python.
     return canonical_json(cell_columns({name: value for name, value, _ in items}))
 
 
@@ -211,7 +209,7 @@ def short_hash(text: str) -> str:
 
 
 def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
-    """Convert a table to a schema without loss: columns in its order, absent ones null."""
+    """Convert a table to a schema without loss. Absent columns are null."""
     if unknown := set(table.column_names) - set(schema.names):
         raise ValueError(f"columns that are not in the schema: {sorted(unknown)}")
     if table.schema.equals(schema, check_metadata=True):
@@ -226,7 +224,7 @@ def conform(table: pa.Table, schema: pa.Schema = REPLICATES) -> pa.Table:
 
 
 def key_codes(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Integer codes: equal values have equal codes. Null equals null, and NaN equals NaN."""
+    """Integer codes of the values of a column. Equal values, nulls and NaNs have equal codes."""
     codes = column.combine_chunks().dictionary_encode().indices
     return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64))
 
@@ -235,30 +233,29 @@ Cell = Mapping[str, Any]
 
 
 class Kind:
-    """Kind of rows, in a folder of the run. This base class: one row per replicate, cell and coordinate."""
+    """Kind of rows, with a folder in the run. This class is for rows per replicate, cell and coordinate."""
 
     folder = "replicates"
     frozen = BUNDLED
-    """Columns of all parts."""
     required: tuple[str, ...] = ("replicate", "n", "method", "level", "coordinate", "status")
     """Columns without nulls."""
     version_name, version = "schema_version", 2
-    """Name of the columns' version in the footer, and its newest value."""
+    """Name in the footer of the version of the columns, and its newest value."""
     compression_level: int | None = 3
 
     def schema(self, of: Iterable[pa.Schema] = (), further: Iterable[Column] = ()) -> pa.Schema:
-        """Common schema of several tables of these rows and further columns."""
+        """Common schema of tables with the schemas ``of``, and of ``further`` columns."""
         own = (column for schema in of for column in further_columns(schema, self.frozen))
         return schema_of([*further, *own], self.frozen)
 
     def row_keys(self, schema: pa.Schema) -> tuple[str, ...]:
-        """Columns that identify a row within a path, and by which a part is sorted."""
+        """Columns that identify a row within a path. The rows of a part are sorted by them."""
         return ("replicate", *cell_keys(schema), "coordinate")
 
     def cells_in(
         self, table: pa.Table, per_replicate: int, cells: Sequence[Cell] | None
     ) -> Sequence[Cell] | None:
-        """Cells of every replicate of a sorted table, or None if replicates differ."""
+        """Cells of each replicate of a sorted table, or None if the replicates have different cells."""
         coordinates = int(np.max(table["coordinate"].to_numpy())) + 1
         if per_replicate % coordinates:
             return None
@@ -273,23 +270,18 @@ class Kind:
         return heads[::coordinates]
 
     def hash_of(self, cells: Sequence[Cell]) -> str:
-        """Hash of a set of cells, for the name of a part."""
         return cell_set_hash(cells)
 
     def footer_of(self, first: int, last: int, cells: Sequence[Cell], rows_per_cell: int) -> dict[str, Any]:
-        """Footer entries that describe the rows."""
         return {"first": first, "last": last, "cells": list(cells), "coordinates": rows_per_cell}
 
     def named(self, meta: Mapping[str, Any]) -> tuple[Sequence[Cell], int]:
-        """Cells of a footer, and their rows per cell and replicate."""
+        """Cells of a footer, and rows per cell and replicate."""
         return meta["cells"], int(meta["coordinates"])
 
 
 class TrajectoryRows(Kind):
-    """One row per replicate and checkpoint. A cell is a list of checkpoints, in users or in steps.
-
-    A single checkpoint is no cell: ``clipped`` is a mean since the previous checkpoint.
-    """
+    """Rows per replicate and checkpoint. A cell is the list of all checkpoints, in users or in steps."""
 
     folder = "trajectories"
     frozen = MEASURED
@@ -327,7 +319,7 @@ SUMMARY_RATES = (
     "coverage", "failure_share", "coverage_failures_as_misses", "lower_miss", "upper_miss",
     "bias_eliminated_coverage", "power",
 )  # fmt: skip
-"""Shares in the summary, each with its MCSE and interval."""
+"""Shares in the summary, each with its MCSE and a confidence interval."""
 
 SUMMARY_MEANS = (
     "length", "bias", "relative_bias", "empirical_se", "skewness", "mse", "model_se",

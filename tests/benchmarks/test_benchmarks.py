@@ -55,12 +55,6 @@ def test_the_slowest_part_sets_the_pace(parts, cores, per_second):
     assert long.work == pytest.approx(8000.0)
 
 
-def test_batches_in_flight_bound_what_waits():
-    parts = Parts(driver=1e-6, aggregator=0.05, **EVEN)
-    assert simulate(100, 0.1, 5000, parts).most_waiting <= 200
-    assert simulate(100, 0.1, 5000, parts, in_flight=7).most_waiting <= 7
-
-
 def row(name, ours, theirs):
     return Row(name, "x", 1000, {kind: [ours, theirs] for kind in kernel_baseline.KINDS})
 

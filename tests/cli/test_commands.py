@@ -102,7 +102,7 @@ def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
         column = pa.array([value] * table.num_rows, table[name].type)
         store.write_summary(table.set_column(at, name, column))
         shown = ldpflow("verify", run)
-        assert shown.code == 1 and "summary.parquet is not that of the rows" in shown.out, name
+        assert shown.code == 1 and "summary.parquet differs from the rows" in shown.out, name
 
 
 @pytest.fixture

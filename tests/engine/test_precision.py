@@ -30,7 +30,6 @@ def cell(covered, length=1.0, ok=None) -> CellRows:
 
 
 def stopping_point(covered, precision):
-    """The rule as it is stated: the first point of the schedule that is precise enough."""
     for point in precision.schedule():
         x = int(np.sum(covered[:point]))
         share = (x + 2) / (point + 4)
@@ -55,7 +54,6 @@ def points(precision, *columns, length=None):
 
 @pytest.mark.parametrize("p", [0.6, 0.9, 0.99])
 def test_stops_at_the_first_point_that_is_precise_enough(p):
-    """Also where points are skipped because nothing could be there yet, one by one or at once."""
     precision = Precision(0.012, max_replicates=2000)
     rng = np.random.default_rng(int(100 * p))
     for _ in range(10):
@@ -118,7 +116,6 @@ def stopped_coverage(p, precision):
 
 @pytest.mark.parametrize("p", [0.8, 0.95])
 def test_bias_of_the_reported_coverage_is_below_a_tenth_of_a_point(p):
-    """Exactly, over the target of the issue."""
     mean, sd, replicates = stopped_coverage(p, Precision(0.005))
     assert abs(mean - p) < 0.001
     assert sd == pytest.approx(0.005, rel=0.06)
@@ -183,7 +180,6 @@ def test_the_engine_is_chosen_by_what_the_run_lacks(tmp_path, monkeypatch):
 
 @pytest.mark.thorough
 def test_counts_follow_from_the_rows_alone(tmp_path):
-    """Straight, interrupted after every batch, and after a smaller run: the same rows."""
     seen = []
     straight = run_study(STUDY, tmp_path / "a", engine="serial", **asdict(PRECISION), on_event=seen.append)
     summary = RunStore(tmp_path / "a").read_summary().to_pylist()

@@ -47,7 +47,7 @@ del PROTOCOLS["mechanism"], PROTOCOLS["algorithm"]
 TRAJECTORIES = {
     **STUDY,
     "replicates": 40,
-    "problem": {"kind": "quadratic"},
+    "problem": {"kind": "quadratic", "curvatures": [[0.3, 1.0]]},
     "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]},
     "trajectory": {"points": 4},
     "method": [{"kind": ["BM", "HULC"]}],
@@ -57,7 +57,6 @@ STUDIES = {"paths": STUDY, "protocols": PROTOCOLS, "trajectories": TRAJECTORIES}
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_rows_do_not_depend_on_the_engine(tmp_path, monkeypatch, ray_session, name):
-    """One thread, five threads, Ray, and a run that grew, in large and in small batches."""
     study, tables = Study.from_mapping(STUDIES[name]), {}
     rows_of(study.replace({"replicates": 10}), tmp_path / "grown")
     for engine, cores in (("serial", 1), ("threads", 5), ("ray", 2), ("grown", 1)):

@@ -21,7 +21,8 @@ from tests.faults.study import rewrite
 from tests.studies import changed
 
 STUDY = changed(
-    seed=8, problem={"kind": "quadratic"}, mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
+    seed=8, problem={"kind": "quadratic", "curvatures": [[0.3, 1.0]]},
+    mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
     grid={"n": 300}, trajectory={"points": 4}, method=[{"kind": "BM"}],
 )  # fmt: skip
 
@@ -33,7 +34,6 @@ def several_parts(monkeypatch):
 
 
 def part_names(run):
-    """Names of the parts of trajectories of a run."""
     return [part.name for part in RunStore(run).trajectories.scan(damaged="refuse")]
 
 
@@ -44,7 +44,6 @@ def sweep(out, study=STUDY, **options):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A run that nothing happened to, and one of another seed."""
     folder = tmp_path_factory.mktemp("parts")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batching, "TARGET_SECONDS", 1e-9)
@@ -55,7 +54,6 @@ def whole(tmp_path_factory):
 
 
 def same(run, whole):
-    """Equal rows, equal summaries, and nothing that check finds."""
     stores = RunStore(run), RunStore(whole / "run")
     rows = [read_trajectories(store, damaged="refuse") for store in stores]
     summaries = [store.read_trajectory_summary() for store in stores]

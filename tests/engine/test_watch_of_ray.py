@@ -17,7 +17,6 @@ from ldpflow.errors import EngineLost
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds that pass when a test says so."""
     now = SimpleNamespace(seconds=100.0)
     monkeypatch.setattr(connection.time, "monotonic", lambda: now.seconds)
     return now

@@ -46,7 +46,6 @@ PAGES = {"report", "plot choice", "plot coverage", "plot zip"}
 
 
 def called(name: str, run: Path, out: Path, path: str) -> tuple[int, Any]:
-    """Exit code of a command, and what it printed and wrote."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     words = name.split()
@@ -87,7 +86,6 @@ def splice(file: Path, run: Path, chance: random.Random) -> str:
 
 
 def swap(file: Path, run: Path, chance: random.Random) -> str:
-    """With another file of the run, of its kind if there is one."""
     data = file.read_bytes()
     others = [other for other in files_of(run) if other.read_bytes() != data]
     other = chance.choice([other for other in others if other.suffix == file.suffix] or others)
@@ -97,7 +95,6 @@ def swap(file: Path, run: Path, chance: random.Random) -> str:
 
 
 def remove(file: Path, run: Path, chance: random.Random) -> str:
-    """The file, or the folder of its path."""
     if file.suffix == ".parquet" and file.parent != run and chance.random() < 0.5:
         shutil.rmtree(file.parent)
         return "folder removed"
@@ -143,7 +140,6 @@ def forge(file: Path, run: Path, chance: random.Random) -> str:
 
 
 def forged(value: Any, chance: random.Random) -> Any:
-    """Another value of that type, or of none."""
     if isinstance(value, dict) and value:
         name = chance.choice(sorted(value))
         return value | {name: forged(value[name], chance)}
@@ -159,7 +155,6 @@ MUTATIONS: tuple[Mutation, ...] = (flip, splice, swap, remove, renamed, forge)
 
 
 def files_of(run: Path) -> list[Path]:
-    """Files of a run that hold something."""
     return sorted(file for file in run.rglob("*") if file.is_file() and file.stat().st_size)
 
 

@@ -72,7 +72,6 @@ class Proxy:
                 threading.Thread(target=self.pump, args=pair, daemon=True).start()
 
     def spoil(self, what: str) -> bool:
-        """Whether a connection is to be refused, slow or cut."""
         left = getattr(self, what)
         if left > 0:
             setattr(self, what, left - 1)
@@ -140,7 +139,6 @@ def merged(work: Path, proxy: Proxy, trial: int) -> None:
 
 
 def disturbed(work: Path, proxy: Proxy, trial: int) -> None:
-    """Connections refused, slow, or cut in the middle of a put: tried again, nothing is lost."""
     what = ("refused", "slow", "cut")[trial % 3]
     run = f"s3://{BUCKET}/{what}-{trial}/run"
     setattr(proxy, what, 3)

@@ -39,7 +39,6 @@ def mounted(folder: Path, size: int) -> Iterator[Path]:
 
 
 def full_disk(work: Path, trial: int) -> None:
-    """A disk that holds a few parts: a clear error, no half file; freed, it goes on."""
     with mounted(work / "disk", 256 * 1024) as disk, small_parts(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ballast = disk / "ballast"
@@ -56,7 +55,6 @@ def full_disk(work: Path, trial: int) -> None:
 
 
 def read_only(work: Path, trial: int) -> None:
-    """A file system that cannot be written to, whole or from some moment on."""
     with mounted(work / "disk", 4 * 2**20) as disk, warnings.catch_warnings():
         warnings.simplefilter("ignore")
 

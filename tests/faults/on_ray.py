@@ -59,7 +59,6 @@ class Counted:
         return run_task(batch)
 
     def invocations(self) -> dict[str, int]:
-        """How often each batch was started."""
         return dict(Counter(file.name.rpartition(".")[0] for file in self.folder.iterdir()))
 
 
@@ -74,7 +73,6 @@ def counted(work: Path, plan: dict[str, tuple[str, int]], seconds: float = 0.0) 
 
 
 def places(what: Study) -> list[str]:
-    """Names of the batches of a study."""
     return [f"{plan.simulator.key}-{first}" for plan in what.plans() for first in (0, 32, 64)]
 
 

@@ -28,7 +28,6 @@ from tests.faults.study import serial, study, whole
 
 
 def sweep(run: str) -> None:
-    """The driver that is killed: a local Ray, rows published as they come."""
     with small_parts():
         on_ray(Path(run), num_cpus=2)
     print("done", flush=True)

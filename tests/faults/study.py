@@ -40,12 +40,10 @@ def trials(**counts: tuple[int, int]) -> list[Any]:
 
 
 def study(**changes: Any) -> Study:
-    """The study, with some of its tables replaced."""
     return Study.from_mapping(MAPPING | changes)
 
 
 def row_bytes(run: str | Path) -> bytes:
-    """All rows of a run, sorted, as bytes."""
     rows = RunStore(run).replicates.read(damaged="refuse").sort_by(ORDER).combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as writer:
@@ -54,7 +52,6 @@ def row_bytes(run: str | Path) -> bytes:
 
 
 def serial(run: str | Path, what: Study | None = None, **options: Any) -> bytes:
-    """Run the study in this process; its rows."""
     result = run_study(what or study(), run, engine="serial", **options)
     assert not result.failed_batches, result.failed_batches
     return row_bytes(run)
@@ -71,7 +68,6 @@ def rewrite(file: Path, change: Callable[[pa.Table, dict[str, Any]], pa.Table | 
 
 @cache
 def undisturbed() -> bytes:
-    """The study's rows of an undisturbed run."""
     with TemporaryDirectory() as folder:
         return serial(folder)
 

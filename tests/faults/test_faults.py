@@ -25,7 +25,6 @@ def test_on_disk(tmp_path, fault, trial):
 
 
 def test_a_file_and_its_name_survive_a_power_cut(tmp_path, monkeypatch):
-    """The file is synced before it is renamed, and its folder after that."""
     steps, fsync, rename = [], os.fsync, os.replace
 
     def sync(descriptor):
@@ -41,7 +40,6 @@ def test_a_file_and_its_name_survive_a_power_cut(tmp_path, monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("trials", "seed"), [(7, 1), pytest.param(700, 18, marks=pytest.mark.slow)])
 def test_no_mutation_changes_what_is_printed_or_written_with_exit_code_0(tmp_path, trials, seed):
-    """Files of a run that are damaged, exchanged or forged."""
     assert mutated(tmp_path, trials, seed)["mutations noticed"] > trials / 2
 
 
@@ -87,7 +85,6 @@ def test_on_an_object_store(tmp_path, proxy, fault, trial):
     ids=["no bucket", "nobody there"],  # where nothing listens the client tries again for 6 s
 )
 def test_an_address_without_a_store(proxy, monkeypatch, capsys, endpoint, out):
-    """The command line: one message, exit code 1."""
     monkeypatch.setattr(ldpflow.store.files, "PUT_PAUSES", ())
     if endpoint:
         monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)

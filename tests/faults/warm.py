@@ -6,4 +6,4 @@ from tests.faults.killed_sweeps import sweep
 from tests.faults.run_machine import tables
 
 with TemporaryDirectory() as folder:
-    sweep(f"{folder}/run", tables(), "serial")
+    sweep(f"{folder}/run", tables([0.5], [1.0], replicates=8), "serial")

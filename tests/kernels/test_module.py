@@ -3,6 +3,7 @@
 import ast
 import errno
 import importlib
+import linecache
 import os
 import sys
 from collections import namedtuple
@@ -285,3 +286,22 @@ def test_the_digest_follows_functions_constants_parts_and_tables_of_other_module
         first,
     }
     assert len(changed) == 6 and digest() == first
+
+
+def test_the_digest_follows_an_edited_package_that_keeps_its_version(tmp_path, monkeypatch):
+    """Its classes and intrinsics are imported by kernels, not rewritten."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "kept.py").write_text("from keeping import Pair\n\ndef f(x):\n    return Pair(x)\n")
+    digests = set()
+    for fields in ("a", "b"):
+        text = (
+            f"from collections import namedtuple\n__version__ = '1'\nPair = namedtuple('Pair', '{fields}')\n"
+        )
+        (tmp_path / "keeping.py").write_text(text)
+        for name in ("kept", "keeping"):
+            monkeypatch.delitem(sys.modules, name, raising=False)
+        linecache.clearcache()
+        module.file_digest.cache_clear()
+        digests.add(module.module_of(specialise(importlib.import_module("kept").f, Case()))[0])
+    assert len(digests) == 2

@@ -71,7 +71,6 @@ def test_an_undefined_interval_is_no_miss():
 
 
 def test_coverage_of_a_study_counts_intervals_that_end_at_the_range(tmp_path):
-    """A summary over finished rows: coverage over both statuses, length over ok alone."""
     chosen = Study.from_mapping(
         study(
             replicates=100,

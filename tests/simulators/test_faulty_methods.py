@@ -15,7 +15,6 @@ from ldpflow.simulators.simulator import Cell
 
 
 def changed(result, kind):
-    """The intervals with one mistake."""
     narrow = {"lower": result.lower[0], "upper": result.upper[0]}
     return {
         "right": result,
@@ -31,8 +30,6 @@ def changed(result, kind):
 
 
 class Mistaken(lf.SelfNormalization):
-    """Self-normalisation with a mistake."""
-
     kind: Literal["mistaken"] = "mistaken"
     mistake: str = "right"
     diagnostics: ClassVar = (Column("declared", "double", "1", "a number"),)
@@ -43,7 +40,6 @@ class Mistaken(lf.SelfNormalization):
 
 
 def rows(mistake):
-    """Rows at two levels."""
     path = OnePass(lf.Quantile(), lf.RandomizedResponse(epsilon=1.0), lf.LdpSgd())
     cells = tuple(Cell(100, Mistaken(mistake=mistake), level) for level in (0.5, 0.9))
     return simulate(Batch(path, 1, 0, 5, cells)).rows

@@ -73,7 +73,7 @@ def test_rows_of_other_replicates_are_refused(aggregator):
         aggregator.add(KEY, 0, 8, complete_rows(0, 4), META)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.permutations([(i, cells) for i in range(4) for cells in ((BB,), (BM, SN))] * 2))
 def test_any_order_of_arrival_gives_the_same_rows_and_reports_each_batch(tmp_path_factory, order):
     clock = map(float, itertools.count()).__next__

@@ -16,7 +16,7 @@ from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
 from tests.store.replicates import BM, KEY, META, OTHER_KEY, complete_rows, same, unusable
 
-FLIPS = 150
+FLIPS = 80
 
 
 @pytest.fixture

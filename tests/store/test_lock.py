@@ -21,12 +21,6 @@ def test_the_same_process_is_refused_too_and_an_error_releases_the_lock(tmp_path
         assert lock.took_over is None
 
 
-def test_an_unusable_place_is_bad_input(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError), RunLock(RunStore(tmp_path / "file" / "run")):
-        pass
-
-
 @pytest.mark.parametrize("seconds", [61, -61])
 def test_heartbeat_object(monkeypatch, seconds):
     store = RunStore("mock:///bucket/run")

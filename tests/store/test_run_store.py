@@ -86,7 +86,6 @@ def test_rows_come_back(store):
 
 
 def test_rows_stored_twice_count_once(store):
-    """Ranges and cell sets that overlap in every way, a NaN row among them."""
     store.replicates.write(KEY, complete_rows(0, 8, (BB, SN)), META)
     store.replicates.write(KEY, complete_rows(4, 10, (SN, BM)), META)
     store.replicates.write(KEY, complete_rows(5, 6), META)
