@@ -10,7 +10,7 @@ import ldpflow as lf
 from ldpflow.components.problems.laws import Law
 from ldpflow.errors import InputError
 from ldpflow.options import PlanOptions
-from ldpflow.practice.planning import rows, sources
+from ldpflow.practice.planning import rows
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits
 from ldpflow.practice.planning.plans import add_recommended, judgement, name_of
 from ldpflow.practice.planning.rows import arrival_cautions
@@ -26,13 +26,6 @@ from tests.studies import changed, quantile_path
 NOISE = math.e / (math.e - 1) ** 2
 TRIAL = {"tau": 0.9, "law": "exponential", "scale": 31.4}
 ADVISED = {"c": 23.4, "theta0": 54.0, **TRIAL}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_resampled_pilots():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sources, "RESAMPLES", 40)
-        yield
 
 
 def test_a_path_that_does_not_arrive():
