@@ -3,7 +3,6 @@
 import itertools
 import math
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -261,15 +260,14 @@ def test_a_row_per_quantile_and_protocol(compared):
 
 
 def test_a_comparison_shows_its_best_designs_the_pick_and_first_the_advice(compared):
-    shown, html = str(compared), compared._repr_html_()
+    shown = str(compared)
     best = [row for row in compared.rows if row["rank"] is not None and row["rank"] <= 5]
     assert len(compared.rows) > len(best) > 0 and shown.startswith(compared.advice[0])
     head, *rows = [line for line in shown.splitlines() if line not in compared.advice][:-1]
-    assert head.split()[0] == "protocol" and len(rows) == len(best) == html.count("<tr>") - 1
+    assert head.split()[0] == "protocol" and len(rows) == len(best)
     picks = {row["protocol"] for row in best if row["best"]}
     assert {line.split()[0] for line in rows if line.split()[1] == "*"} == picks and len(picks) == 1
     assert f"rows not shown: {len(compared.rows) - len(best)}" in shown
-    assert 0 < html.index(escape(compared.advice[0])) < html.index("<table>")
 
 
 @pytest.mark.parametrize("law", ["mixture", "empirical"])

@@ -66,7 +66,7 @@ def test_steps_on_a_scale(pilot, plan, tmp_path, scale):
     bounds = {row["tau"]: row["half_width_bound"] for row in plan.rows}
     for row in found.rows:
         assert row["half_width_bound"] == pytest.approx(bounds[row["tau"]], rel=0.1)
-        assert 1.0 < row["half_width"] / row["half_width_bound"] < 2.0 and row["coverage"] > 0.8
+        assert 1.0 < row["half_width"] / row["half_width_bound"] < 2.5 and row["coverage"] > 0.8
     (file,) = found.write_design(tmp_path / "again.toml", protocol="cells")
     problem = tomllib.loads(file.read_text())["problem"]
     assert {name: tuple(v) if name == "edges" else v for name, v in problem.items() if name in scale} == scale

@@ -14,7 +14,7 @@ from ldpflow.practice.planning import rows
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, fits
 from ldpflow.practice.planning.plans import add_recommended, judgement, name_of
 from ldpflow.practice.planning.rows import arrival_cautions
-from ldpflow.practice.planning.sources import Pilot, design
+from ldpflow.practice.planning.sources import Guess, Pilot, design
 from ldpflow.results.arrival import predict_arrivals
 from ldpflow.simulators.approach import Approach, approach
 from ldpflow.study import Study
@@ -219,19 +219,20 @@ def test_a_plan_from_bounds():
     assert row["worst_law"] == "lognormal from the lower bound" and row["worst_law"] in guess
     assert "TR covers in all of them" in guess
     # Each of the laws says so by itself: relaxation times and a root without much bias.
-    for study in plan.studies:
-        (simulator,) = study.simulators()
-        case = approach(simulator, 200_000)
+    source = Guess(0.0, 1000.0)
+    for case in source.tried(approach(source.path(0.5, 1.0, 200_000), 200_000)):
         assert predict_arrivals([case])[0].relaxation_times >= 25 and fits(case, "TR")
+    with pytest.raises(InputError, match="check cannot be used with compare or bounds"):
+        plan.check()
 
 
 def test_laws_from_the_upper_bound_are_mirror_images():
     """Values counted from the other end: level 1 - tau and a reflected start are the same four paths."""
 
     def skewed(tau):
-        plan = lf.plan(bounds=(0.0, 8.0), tau=tau, epsilon=1.0, n=100_000)
-        paths = [study.simulators()[0] for study in plan.studies]
-        found = {(p.problem.law, p.problem.tau, p.algorithm.theta0, round(p.algorithm.c, 9)) for p in paths}
+        source = Guess(0.0, 8.0)
+        cases = source.tried(approach(source.path(tau, 1.0, 100_000), 100_000))
+        found = {(case.law.name, case.tau, case.theta0, round(case.c, 9)) for case in cases}
         return {each for each in found if each[0] != "normal"}
 
     assert skewed(0.9) == skewed(0.1) and len(skewed(0.9)) == 4

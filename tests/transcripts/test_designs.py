@@ -90,10 +90,10 @@ def test_a_design_is_read_as_settings_and_its_law_is_not(design, reports, tmp_pa
     found = lf.analyse(files, design)
     assert numbers(found) == numbers(lf.analyse({"report": reports}, SAME)) and found.files == 3
     assert found.reported(1)["limits"] == "outer" and found.collection.n == 3000
-    texts = [str(found), found.describe(), analysis_html(found)]
+    texts = [str(found), analysis_html(found)]
     for text in texts:
         assert all(interval_words(found.reported(j), "s") in text for j in (0, 1))
-    assert "value (s)" in texts[2] and found.to_dict()["unit"] == "s"
+    assert "value (s)" in texts[1] and found.to_dict()["unit"] == "s"
     assert not [text for text in (*texts, found.methods_paragraph()) if "pilot" in text or "secret" in text]
 
 
@@ -218,12 +218,8 @@ def test_a_path_without_its_questions_is_refused(path):
     assert "thetas, state" in lf.analyse(further, SETTINGS | {"method": [{"kind": "BM"}]}).notes[0]
 
 
-def test_what_is_printed_is_short(path):
+def test_rows_have_plain_values(path):
     found = lf.analyse(as_table(path), SETTINGS)
-    assert 2 <= len(str(found).splitlines()) <= 10 and repr(found) == str(found)
-    object.__setattr__(found, "oddities", [f"odd {i}" for i in range(20)])
-    assert len(str(found).splitlines()) == 10 and "lines more: describe()" in str(found)
-    assert found.describe().count("odd: ") == 20
     plain = (str, int, float, bool, type(None))
     assert all(isinstance(value, plain) for row in found.rows for value in row.values())
 
@@ -295,7 +291,7 @@ def test_results_on_a_scale_come_back_in_the_unit(tables, scale, method, tmp_pat
     for name in (*names, *["se"] * (method == "TR")):
         assert own[name] == stored[name]
     assert 20.0 < own["lower"] < own["upper"] < 500.0
-    assert "on the scale" in found.methods_paragraph() and "noise of width 1" in found.describe()
+    assert "on the scale" in found.methods_paragraph() and "noise of width 1" in str(found)
     if method != "fieller":
         wide = lf.analyse(reports, file, adversarial_share=0.005).reported()
         assert wide["lower"] <= own["lower"] < own["upper"] <= wide["upper"]

@@ -1,8 +1,9 @@
 """Sources of a plan: a study, a pilot's column, or public bounds of the data.
 
-Without a study c and theta0 follow from the law for every tau and n. The verdict of a pilot is the 95%
-quantile, from good to bad, of the verdicts under resampled pilots. It is at best ``doubtful`` if fewer than
-50 values lie beyond the quantile. The verdict of bounds is that of the worst law of a family.
+For a pilot or bounds, c and theta0 are computed from the law of the values, for every tau and n. A pilot is
+resampled 200 times, and each resampled law gives a verdict on the path. Sorted from good to bad, the 190th
+verdict is that of the plan. If fewer than 50 values lie beyond the quantile, the verdict is not better than
+``doubtful``. Bounds have the verdict of the worst of five laws within them.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ from ldpflow.simulators.one_pass import OnePass
 Floats = NDArray[np.float64]
 
 RELAXATION_TIMES = 60.0
-"""Relaxation times that the rule for c aims at. A density that is half of the assumed one leaves 30."""
+"""Relaxation times that c is chosen for. If the density is half of the assumed one, 30 are left."""
 
 GAMMA = 0.51
 RESAMPLES = 200
@@ -63,10 +64,10 @@ EQUAL_PARTS = 64  # of equal mass, for the bins of histograms
 BLOCKS = 20_000  # blocks of neighbouring values: columns with more values are resampled by block
 
 SURE_BIAS = 0.5
-"""Largest predicted bias, in standard errors, at which a pilot's steps are used with TR of degree 2."""
+"""Largest predicted bias of the average, in standard errors, at which TR is recommended for a pilot."""
 
 SURE_VALUES = 200
-"""Fewest values of a pilot whose own law is trusted for this."""
+"""Fewest values of a pilot for which TR is recommended."""
 
 FIELDS = ("pilot", "column")  # names of the source and its column in messages
 FEWEST_CODES = 3  # records that share a value before it may be a code for no value
@@ -74,7 +75,7 @@ LEAST_CODES = 0.001
 
 
 class StepDesign(NamedTuple):
-    """Steps c i^-gamma and a start, in the unit of the data."""
+    """Steps c i^-gamma and a start, on the scale of theta."""
 
     c: float
     gamma: float
@@ -82,10 +83,11 @@ class StepDesign(NamedTuple):
 
 
 def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign:
-    """c for 60 relaxation times, and a start on the side of the quantile from which travel is fast.
+    """Compute c for 60 relaxation times, and a start from which the iterates move fast to the quantile.
 
-    c = 60 / (G sum_{i <= steps} i^-gamma); theta0 is the quantile of level 1/2 + .8 (tau - 1/2): the
-    iterates move up by at most tau per unit of step size and down by at most 1 - tau.
+    c = 60 / (G sum_{i <= steps} i^-gamma), with G the density at the quantile. theta0 is the quantile of
+    level 1/2 + .8 (tau - 1/2). In the mean, an iterate moves up by at most tau and down by at most 1 - tau
+    per unit of step size.
     """
     total = constants.sum_of_powers(1, steps, gamma)
     c = RELAXATION_TIMES / (law.density_at_quantile(tau) * total)
@@ -93,7 +95,7 @@ def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign
 
 
 def undeclared_steps(algorithm: Algorithm) -> str | None:
-    """Kind of an algorithm that does not declare steps c i^-gamma (one of a plug-in), or None."""
+    """Kind of an algorithm, or None if it declares steps c i^-gamma. One of a plug-in may declare none."""
     declared = algorithm.step_exponent(), algorithm.step_constant()
     return algorithm.kind if any(map(math.isnan, declared)) else None
 
@@ -104,21 +106,21 @@ def badness(arrival: Arrival, level: float) -> tuple[int, float]:
 
 
 class Source:
-    """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
+    """Origin of a plan's paths. This class stands for a study, whose steps are the same for every n."""
 
-    judged_by = ""  # law that decides the verdict, in words
+    judged_by = ""  # words for the law that decides the verdict
     transform: Transform = None  # scale of its laws, steps and starts
 
     def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
-        """The source on further scales for the bins of histograms on a public range, by name."""
+        """The source on further scales for the bins of histograms, by name. ``ends``: the public range."""
         return {}
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
-        """Values near the quantile that many records share."""
+        """Values near the quantile that many records share, each after the distance of its level from tau."""
         return []
 
     def spacing(self, law: Law) -> float:
-        """Distance of the values of a rounded column, 0 without rounding."""
+        """Distance between neighbouring values of a rounded column, 0 for values that are not rounded."""
         return law.table.spacing * law.scale if isinstance(law.table, ColumnLaw) else 0.0
 
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
@@ -126,6 +128,7 @@ class Source:
         return law
 
     def columns(self, tau: float) -> dict[str, Any]:
+        """Columns of a plan's row about the pilot."""
         return {"pilot": None, "pilot_values": None, "pilot_quantile": None}
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
@@ -133,15 +136,11 @@ class Source:
         return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
-        """Users below which no steps give an average what :func:`feasible_n` asks for."""
+        """Fewest users at which steps exist that :func:`feasible_n` calls feasible for an average."""
         return feasible_n(case.law, case.tau, case.noise)
 
-    def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
-        """Path under the other laws of a guess."""
-        return ()
-
     def worst_law(self, case: Approach) -> WorstLaw | None:
-        """Law of a guess that is worst for the method."""
+        """Of the laws within bounds, the one that is worst for the method; None for other sources."""
         return None
 
     def cautions(self, problem: Quantile) -> list[str]:
@@ -150,10 +149,10 @@ class Source:
 
 
 class OwnSteps(Source, ABC):
-    """A source without steps, which are chosen for every n."""
+    """A pilot or bounds: c and theta0 are chosen for every n."""
 
-    law: Any  # of the values, on the source's scale
-    share: float  # of the laws tried, for which a range and a verdict hold
+    law: Any  # law of the values, on the source's scale
+    share: float  # the verdict is the (1 + share)/2 quantile of those under the laws tried
 
     @abstractmethod
     def problem(self, tau: float) -> Quantile: ...
@@ -163,24 +162,27 @@ class OwnSteps(Source, ABC):
 
     @abstractmethod
     def tried(self, case: Approach) -> list[Approach]:
-        """Path under every law that the source allows for."""
+        """The path under every law that is tried: resampled pilots, or laws within the bounds."""
 
     def sparsities(self, case: Approach) -> tuple[float, float]:
-        return percentile_range(list(map(self.sparsity, self.tried(case))), self.share)
+        """Smallest and largest 1/f of the central share of the laws tried."""
+        found = list(map(self.sparsity, self.tried(case)))
+        low, high = np.quantile(found, [(1 - self.share) / 2, (1 + self.share) / 2])
+        return float(low), float(high)
 
     def sparsity(self, case: Approach) -> float:
-        """1/f in the unit of the values."""
+        """1/f at the quantile, f the density of the values in their unit."""
         scale = float(slope(self.transform, case.law.quantile(case.tau)))
         return scale / case.law.density_at_quantile(case.tau)
 
     def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
-        """Arrival under the law itself, the verdict, and the worst arrival allowed for."""
+        """Arrival under the law itself, the verdict, and the arrival that the verdict is from."""
         (found,) = predict_arrivals([case])
         worst = worst_arrival(self.tried(case), level, self.share)
         return found, worst.verdict, worst
 
     def algorithm(self, taus: Sequence[float], n: int) -> LdpSgd:
-        """LDP-SGD with steps and start for n users; starts of several quantiles do not decrease."""
+        """LDP-SGD with steps and starts for n users. Starts of several quantiles do not decrease."""
         found = [self.design(tau, n) for tau in taus]
         if len(found) == 1:
             return LdpSgd(c=found[0].c, gamma=found[0].gamma, theta0=found[0].theta0)
@@ -195,9 +197,9 @@ class OwnSteps(Source, ABC):
 
 @dataclass(frozen=True)
 class Pilot(OwnSteps):
-    """A pilot's column, of a file or of a table in memory; ``given`` are the options of the plan."""
+    """A pilot's column, of a file or a table in memory. ``given``: the options of the plan."""
 
-    judged_by = f"number 190 of {RESAMPLES} resampled pilots (the best first)"
+    judged_by = "number 190 of 200 resampled pilots (the best first)"
     share = 0.9
 
     given: PlanOptions
@@ -237,10 +239,9 @@ class Pilot(OwnSteps):
         return {"pilot": self.name, "pilot_values": len(self.values), "pilot_quantile": sample}
 
     def problem(self, tau: float) -> Quantile:
-        # Histograms need no density at the quantile.
-        check_level(
-            self.read, self.given.jitter, tau, atoms=self.given.compare and bool(self.near_atoms(tau))
-        )
+        # Histograms, which a comparison has, need no density at the quantile.
+        shared = self.given.compare and bool(self.near_atoms(tau))
+        check_level(self.read, self.given.jitter, tau, atoms=shared)
         whole_file = not numbers_of(self.given.missing_value)
         return Quantile(
             tau=tau,
@@ -258,7 +259,7 @@ class Pilot(OwnSteps):
 
     @cached_property
     def table(self) -> ColumnLaw:
-        forward(self.transform, self.values, "transform")  # refused as an option of a plan
+        forward(self.transform, self.values, "transform")  # refuses values outside the scale's domain
         return law_of_column(self.read, self.given.jitter, self.transform)
 
     @property
@@ -268,8 +269,8 @@ class Pilot(OwnSteps):
     def scales(self, ends: tuple[float, float]) -> dict[str, Pilot]:
         """Further scales for the bins of histograms.
 
-        ``mass``: edges at the pilot's quantiles of levels 1/64, .., 63/64. ``log``: log1p, for values >= 0
-        that are not on this scale.
+        ``mass`` has edges at the pilot's quantiles of levels 1/64, ..., 63/64. ``log`` is log1p, for values
+        >= 0, unless the plan itself is on this scale.
         """
         inner = np.quantile(self.values, np.arange(1, EQUAL_PARTS) / EQUAL_PARTS)
         edges = np.unique([*ends, *inner[(ends[0] < inner) & (inner < ends[1])]])
@@ -286,7 +287,7 @@ class Pilot(OwnSteps):
         return jittered_values(self.read, self.given.jitter)
 
     def spacing(self, law: Law) -> float:
-        return law_of_column(self.read, self.given.jitter).spacing  # in the unit of the values on every scale
+        return law_of_column(self.read, self.given.jitter).spacing  # in the unit of the values
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
@@ -302,7 +303,7 @@ class Pilot(OwnSteps):
         return found, verdict, worst
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """TR if the bias is small, TR3 if it is larger or the pilot small; None if neither suffices."""
+        """TR for a small bias and a large pilot; else TR3, or None if its own bias is too large."""
         method = recommend_method(arrival, case)
         unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
         if method == "TR" and unsure:
@@ -319,10 +320,11 @@ class Pilot(OwnSteps):
         return found + self.atom_cautions(problem.tau)
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
-        """Values that many records share, and the distances of their levels from tau.
+        """Values near the quantile that many records share, each after the distance of its level from tau.
 
-        Near: within the levels over which the law smooths. Jitter spreads such a value over its width. It is
-        wide enough if the density of the spread records is at most that of the law at the quantile.
+        A value is near if its level is among those over which the law is smoothed. With jitter, a value does
+        not count if its records, spread over the width of the jitter, have at most the law's density at the
+        quantile.
         """
         *_, reach = share_of_one_value(self.read.values, tau)
         found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
@@ -332,7 +334,7 @@ class Pilot(OwnSteps):
         return [(gap, atom) for gap, atom in found if gap < reach and atom.share > most]
 
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
-        """The pilot's records themselves near a value that many of them share, which the law smooths away."""
+        """The pilot's own records if many share a value near a quantile, since the law smooths it away."""
         if not any(map(self.near_atoms, taus)):
             return law
         values, counts = np.unique(self.read.values, return_counts=True)
@@ -340,7 +342,7 @@ class Pilot(OwnSteps):
         return Law("records", table=Records(*of_column, jitter=self.given.jitter, transform=self.transform))
 
     def atom_cautions(self, tau: float) -> list[str]:
-        """Warning about values that many records share, and how far jitter moves the quantile."""
+        """Warnings about values near the quantile that many records share, and about the jitter."""
         near, w, found = self.near_atoms(tau), self.given.jitter, []
         shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
         risk = "Intervals of sgd, cells and rounds may cover far less than the plan says"
@@ -369,10 +371,11 @@ class Pilot(OwnSteps):
 
 
 def codes_among(values: Floats) -> list[tuple[float, float]]:
-    """Values that look like codes for no value, with their shares.
+    """Values that look like codes for missing values, with their shares.
 
-    A repeated smallest or largest value looks like one if it is the only negative value, is written with
-    nines alone (99, 9999, -99), or is farther from the next value than that is from the other end.
+    The smallest or the largest value looks like a code if several records share it and one of these holds:
+    it is the only negative value, it is written with nines alone (99, 9999, -99), or its distance to the next
+    value exceeds the range of the other values.
     """
     found = []
     for value in (float(values.min()), float(values.max())):
@@ -389,7 +392,7 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
 
 
 def resampled_laws(values: Floats, seed: int, count: int) -> list[ColumnLaw]:
-    """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
+    """Laws of columns drawn with replacement from a column, with random numbers of role ``pilot``."""
     x = np.sort(values)
     blocks = np.array_split(x, min(len(x), BLOCKS))
     sizes = np.array([len(block) for block in blocks], dtype=np.float64)
@@ -403,13 +406,8 @@ def resampled_laws(values: Floats, seed: int, count: int) -> list[ColumnLaw]:
     return laws
 
 
-def percentile_range(values: list[float], share: float) -> tuple[float, float]:
-    low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2])
-    return float(low), float(high)
-
-
 def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
-    """The (1 + share)/2 quantile of the arrivals of paths, from good to bad by verdict, then by coverage."""
+    """The (1 + share)/2 quantile of arrivals, sorted from good to bad by verdict, then by coverage."""
     found = sorted(predict_arrivals(cases), key=lambda arrival: badness(arrival, level))
     return found[math.ceil((1 + share) / 2 * len(found)) - 1]
 
@@ -417,8 +415,8 @@ def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
 class WorstLaw(NamedTuple):
     """Method, and the law that is worst for it.
 
-    ``size``: the larger of two ratios, relaxation times that the method needs over those of the run, and its
-    bias over the largest allowed. If it is at most 1, the method covers in all laws.
+    ``size`` is the larger of two ratios: relaxation times that the method needs over those of the run, and
+    the method's bias over the largest allowed one. If it is at most 1, the method covers under all laws.
     """
 
     method: str
@@ -428,10 +426,10 @@ class WorstLaw(NamedTuple):
 
 @dataclass(frozen=True)
 class Guess(OwnSteps):
-    """Public bounds in the place of a pilot: a family of laws within them, skewed ones among them.
+    """Public bounds in place of a pilot. Five laws within them are tried, four of them skewed.
 
-    Numbers are those of the normal law, whose deviation is an eighth of the range; verdict and method are
-    those of the worst law.
+    The numbers of a plan are those of the normal law, whose deviation is an eighth of the range. Verdict and
+    method are those of the worst law.
     """
 
     judged_by = "the worst of the laws tried"
@@ -448,17 +446,17 @@ class Guess(OwnSteps):
         return problem_of(self.law, tau)
 
     def design(self, tau: float, n: int) -> StepDesign:
-        """The rule's c for the normal law, and a start that does not depend on it.
+        """c by :func:`design` for the normal law, and a start that depends on the bounds alone.
 
-        theta0 is the middle of the range for tau in [.25, .75]. Otherwise it is a quarter of the range away
-        from the end from which iterates travel fast (the lower one for a high quantile).
+        theta0 is the middle of the range for tau in [.25, .75]. For a higher quantile it is a quarter of the
+        range above the lower bound, for a lower one a quarter below the upper bound.
         """
         share = 0.5 if 0.25 <= tau <= 0.75 else 0.25 if tau > 0.75 else 0.75
         theta0 = self.lower + (self.upper - self.lower) * share
         return design(self.law, tau, n)._replace(theta0=theta0)
 
     def laws(self) -> dict[str, tuple[Law, bool]]:
-        """A normal law and skewed ones that start at a bound. True: the upper bound, by mirroring."""
+        """A normal law, and skewed laws that start at a bound. True marks laws to be mirrored."""
         width = self.upper - self.lower
         skewed = {
             "exponential": Law("exponential", self.lower, width / 8),
@@ -471,21 +469,12 @@ class Guess(OwnSteps):
         return found
 
     def cases(self, case: Approach) -> dict[str, Approach]:
-        """The path under every law; in the place of a mirrored law the level and the start are mirrored."""
+        """The path under every law. For a mirrored law, level and start are mirrored in place of the law."""
         theta0 = self.lower + self.upper - case.theta0
         mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
         return {
             name: replace(mirror if upper else case, law=law) for name, (law, upper) in self.laws().items()
         }
-
-    def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
-        assert case is not None
-        found = {}
-        for one in self.tried(case):
-            algorithm = path.algorithm.model_copy(update={"theta0": one.theta0})
-            other = replace(path, problem=problem_of(one.law, one.tau), algorithm=algorithm)
-            found[other.key] = other
-        return tuple(found.values())[1:]
 
     def tried(self, case: Approach) -> list[Approach]:
         return list(self.cases(case).values())
@@ -503,7 +492,7 @@ class Guess(OwnSteps):
         return max(found, key=lambda worst_law: worst_law.size)
 
     def worst_law(self, case: Approach) -> WorstLaw:
-        """Worst law for TR. If TR does not cover in it: worst law for TR3, unless TR3 fares worse still."""
+        """Worst law for TR, or for TR3 if TR does not cover under it and TR3 has a smaller ``size``."""
         first = self.worst_for(case, "TR")
         if first.size <= 1.0:
             return first
@@ -526,9 +515,9 @@ def problem_of(law: Law, tau: float) -> Quantile:
 
 
 def source_of(given: PlanOptions) -> OwnSteps | None:
-    """Pilot or bounds of a plan; None for a study."""
+    """The pilot or bounds of a plan, or None for a study."""
     if given.pilot is None:
-        given.refuse(OF_A_PILOT, "nothing without `pilot`")
+        given.refuse(OF_A_PILOT, "needs `pilot`")
     if given.pilot is None and given.bounds is None:
         return None
     for name in ("tau", "epsilon", "n"):
@@ -541,10 +530,10 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
     if edges is not None and (given.transform or len(edges) < 2 or list(edges) != sorted(set(edges))):
         raise InputError("edges", list(edges), "two or more increasing numbers, without `transform`")
     scale: Any = {"transform": given.transform}
-    Quantile(law=UNKNOWN, **scale)  # refuses a transform that is none
+    Quantile(law=UNKNOWN, **scale)  # refuses an unknown transform
     return Pilot(given, edges or given.transform)
 
 
 def numbers_of(value: Any) -> tuple[float, ...]:
-    """Numbers of an option that may have one, several or none."""
+    """The numbers of an option, a tuple of any length."""
     return () if value is None else tuple(map(float, list_of(value)))
