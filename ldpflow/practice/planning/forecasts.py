@@ -303,7 +303,6 @@ class SgdForecast(Forecast):
         return self.target.source.method(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        """Recommended method of the path, or None."""
         return None if self.undeclared else self.judge(n, epsilon)[1]
 
     def expected_half_width(self, n: int, epsilon: float) -> float:
@@ -315,7 +314,6 @@ class SgdForecast(Forecast):
         return math.inf if found is None else found.length * self.target.z * error
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
-        """Users to ask for an expected half width of at most ``half_width``."""
         if self.undeclared:
             return None
         error = half_width / self.target.z
@@ -449,8 +447,6 @@ class CountsForecast(Forecast):
 
 
 class RoundsForecast(CountsForecast):
-    """The protocol ``rounds``."""
-
     default = "fieller"
     splits_users = True
     batches = 2

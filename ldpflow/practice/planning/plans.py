@@ -53,7 +53,6 @@ WILSON = 0.02
 
 
 def add_recommended(study: Study) -> Study:
-    """Add the oracle, TR and TR3 to a study, unless it has them."""
     methods = list(study.method)
     for kind, settings in (("oracle", {}), *(("TR", own) for own in RECOMMENDED.values())):
         entry = Entry.of("method", kind, {name: (value,) for name, value in settings.items()})
@@ -342,7 +341,6 @@ def text_of_cautions(row: Mapping[str, Any]) -> str:
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
-    """Make the plan of a study, or of rows from a pilot or bounds."""
     complete(rows, given)
     checks = [study] if study is not None else []
     if given.pilot is not None:

@@ -365,7 +365,6 @@ def with_length(row: PlanRow, arrival: Arrival, method: str) -> str:
 
 
 def upwards(n: float) -> str:
-    """Round a number of users up to two digits."""
     if n <= 0:
         return "1"
     unit = 10.0 ** (math.floor(math.log10(n)) - 1)

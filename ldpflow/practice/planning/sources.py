@@ -128,11 +128,9 @@ class Source:
         return law
 
     def columns(self, tau: float) -> dict[str, Any]:
-        """Columns of a plan's row about the pilot."""
         return {"pilot": None, "pilot_values": None, "pilot_quantile": None}
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """Interval method to use on a path."""
         return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
@@ -144,7 +142,6 @@ class Source:
         return None
 
     def cautions(self, problem: Quantile) -> list[str]:
-        """Warnings about the values."""
         return []
 
 
@@ -191,7 +188,6 @@ class OwnSteps(Source, ABC):
         return LdpSgd(gamma=found[0].gamma, c_factors=factors, theta0_offsets=starts)
 
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
-        """LDP-SGD with randomised response."""
         return OnePass(self.problem(tau), RandomizedResponse(epsilon=epsilon), self.algorithm([tau], n))
 
 
@@ -515,7 +511,6 @@ def problem_of(law: Law, tau: float) -> Quantile:
 
 
 def source_of(given: PlanOptions) -> OwnSteps | None:
-    """The pilot or bounds of a plan, or None for a study."""
     if given.pilot is None:
         given.refuse(OF_A_PILOT, "needs `pilot`")
     if given.pilot is None and given.bounds is None:

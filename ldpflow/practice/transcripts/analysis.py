@@ -54,10 +54,10 @@ from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw, a
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reading import (
     TOLERANCE,
-    AnswerCounts,
     Chunk,
     Joined,
     RowError,
+    answer_oddities,
     earliest,
     epsilon_error,
     first_error,
@@ -178,7 +178,8 @@ LARGEST_USERS = 10**7
 class ReportReader:
     """Reader of a transcript in chunks."""
 
-    counted: AnswerCounts | None = None  # counts of reports, if there are finitely many different ones
+    counts_of_answers: NDArray[np.int64] | None = None  # if there are finitely many different reports
+    keep = math.nan  # probability of a true answer
 
     def __init__(self, source: Joined, collection: Collection) -> None:
         self.source = source
@@ -200,7 +201,6 @@ class ReportReader:
             raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
     def read(self) -> None:
-        """Read every chunk, and compare the users."""
         hashes = np.empty((self.rows, 2), np.uint64) if self.users_compared else None
         if hashes is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
@@ -213,8 +213,8 @@ class ReportReader:
             fault = earliest(epsilon_error(chunk, epsilon), self.take(chunk))
             if fault is not None:
                 raise fault
-            if self.counted is not None:
-                self.counted.add(chunk)
+            if (counts := self.counts_of_answers) is not None:
+                counts += np.bincount(chunk.reports[:, 0].astype(np.int64), minlength=len(counts))
             if hashes is not None:
                 hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = hash_users(chunk.users)
         if rows != self.rows:
@@ -228,10 +228,9 @@ class ReportReader:
         """Count or fold a chunk. Return the error of its first row that cannot be right, or None."""
 
     def oddities(self) -> list[str]:
-        return [] if self.counted is None else self.counted.oddities()
+        return [] if (counts := self.counts_of_answers) is None else answer_oddities(counts, self.keep)
 
     def result(self, rows: list[Row], **own: Any) -> Analysis:
-        """Make the analysis, with rows in the unit of the values."""
         for row in rows if self.collection.scale is not None else ():
             row.in_unit(self.collection.scale)
         return Analysis(
@@ -293,7 +292,8 @@ class CountsReader(ReportReader):
             self.notes.append(f"columns not used: {', '.join(unused)}")
         if not self.widths:
             odds = self.protocol.budget().odds
-            self.counted = AnswerCounts(odds / (odds + self.answers - 1.0), self.answers)
+            self.counts_of_answers = np.zeros(self.answers, np.int64)
+            self.keep = odds / (odds + self.answers - 1.0)
 
     def analysis(self) -> Analysis:
         collection = self.collection
@@ -364,7 +364,6 @@ class OneShotReader(CountsReader):
         return None
 
     def count_texts(self, chunk: Chunk) -> RowError | None:
-        """Count ones in texts of bits, level by level."""
         found, first = [], 0
         for level, width in enumerate(self.widths, start=1):
             among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
@@ -473,8 +472,6 @@ def read_bits(
 
 
 class PathReader(ReportReader):
-    """Reader of the transcript of a path."""
-
     def __init__(self, source: Joined, collection: Collection) -> None:
         super().__init__(source, collection)
         self.d = dimension_of(source, collection)
@@ -497,8 +494,8 @@ class PathReader(ReportReader):
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path) if mechanism.kind in BOUNDED else None
         if self.answers is not None:
-            keep = mechanism.kernel_parameters(problem)["keep"]
-            self.counted = AnswerCounts(keep, len(self.answers))
+            self.counts_of_answers = np.zeros(len(self.answers), np.int64)
+            self.keep = mechanism.kernel_parameters(problem)["keep"]
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:

@@ -113,7 +113,6 @@ class Methods:
         return found
 
     def unusable(self, method: IntervalMethod) -> str | None:
-        """Reason why a method cannot be used for a transcript, or None."""
         if method.reads_truth():
             return "It needs the truth."
         missing = [name for name in type(method).grid_defaults((1,)) if getattr(method, name) is None]

@@ -445,7 +445,6 @@ class Joined:
 
     @cached_property
     def columns(self) -> Columns:
-        """Columns of the first part, which the others must have."""
         first, *others = self.parts
         for part in others:
             if set(part.columns.read) != set(first.columns.read):
@@ -556,26 +555,15 @@ def odd_shares(
     ]
 
 
-@dataclass
-class AnswerCounts:
-    """Counts of reports 0, ..., count - 1 of randomised response, each true with probability p.
+def answer_oddities(counts: NDArray[np.int64], p: float) -> list[str]:
+    """Sentences on odd shares of the k answers of randomised response, each true with probability p.
 
-    Whatever the values of the users, a report is any of the k = ``count`` answers with probability between
-    (1 - p)/(k - 1) and p. A share that is five standard deviations outside is no error, but raises the flag
-    ``odd_reports``: the devices may have another mechanism, or reports were made up.
+    Whatever the values of the users, a report is any of the answers with probability between (1 - p)/(k - 1)
+    and p. A share that is five standard deviations outside is no error, but raises the flag ``odd_reports``:
+    the devices may have another mechanism, or reports were made up.
     """
-
-    p: float
-    count: int
-    reported: NDArray[np.int64] | int = 0
-
-    def add(self, chunk: Chunk) -> None:
-        values = chunk.reports[:, 0].astype(np.int64)
-        self.reported = self.reported + np.bincount(values, minlength=self.count)
-
-    def oddities(self) -> list[str]:
-        counts = np.asarray(self.reported)
-        rows, names = counts.sum(), [f"reports {answer}" for answer in range(self.count)]
-        if self.count == 2:  # the share of ones determines that of zeros
-            counts, names = counts[1:], ["ones"]
-        return odd_shares(names, counts, np.full(len(names), rows), (1.0 - self.p) / (self.count - 1), self.p)
+    names, low = [f"reports {answer}" for answer in range(len(counts))], (1.0 - p) / (len(counts) - 1)
+    rows = np.full(len(counts), counts.sum())
+    if len(counts) == 2:  # the share of ones determines that of zeros
+        return odd_shares(["ones"], counts[1:], rows[1:], low, p)
+    return odd_shares(names, counts, rows, low, p)

@@ -118,7 +118,6 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
 
 
 def table_of_rounds(run: Searches, rng: np.random.Generator) -> pa.Table:
-    """Reports of ``rounds`` from its thresholds and counts."""
     parts = []
     for turn, (x, asked, ones) in enumerate(run.last.transpose(0, 2, 1), start=1):
         question, report = rng.permutation(expand_bits(asked, ones)).T
@@ -128,7 +127,6 @@ def table_of_rounds(run: Searches, rng: np.random.Generator) -> pa.Table:
 
 
 def table_of_questions(run: Histograms, rng: np.random.Generator) -> pa.Table:
-    """Reports of a protocol of one round from its counts by question, bin or node."""
     protocol, k, asked = run.protocol, len(run.edges) - 1, run.asked.astype(np.int64)
     ones = ((run.found + run.asked) / 2.0 if protocol.signs else run.found).astype(np.int64)
     if protocol.reports(k) > 2:
