@@ -54,7 +54,7 @@ TABLE_LAWS = {
 }
 TARGET = Target(NORMAL, 0.5, 0.9, together=(0.5,))
 MAPPING = changed(
-    problem={"kind": "quantile", "tau": [0.5, 0.9]},
+    problem={"kind": "quantile", "tau": [0.5, 0.8]},
     mechanism={"kind": "randomized_response", "epsilon": 1.0},
     algorithm={"kind": "ldp_sgd", "c": 2.0},
     grid={"n": [10_000], "level": 0.9},
@@ -72,11 +72,6 @@ def rows_of(law=NORMAL, taus=(0.5,), epsilon=1.0, n=10**5, ends=RANGE, replicate
 
 def plan(study=STUDY, replicates=20, **settings):
     return lf.plan(study, compare=True, replicates=replicates, **settings)
-
-
-@pytest.fixture(scope="module")
-def medians():
-    return rows_of(half_width=0.05, replicates=500)
 
 
 @pytest.mark.thorough
@@ -130,11 +125,12 @@ def test_bins_that_are_too_wide():
     assert any("bins of 62.5 cannot give 20" in text for text in row["cautions"])
 
 
-def test_simulated_figures_are_near_those_of_the_reference_table(medians):
+def test_simulated_figures_are_near_those_of_the_reference_table():
     """RMSE over the bound's standard error: haar 3.86, rounds 1.26, with 2,000 replicates each.
 
     TR at a median: 1.05 to 1.35 times the oracle's half width .0141, so 1.1 to 1.8 times its users.
     """
+    medians = rows_of(half_width=0.05, replicates=500)
     sgd = medians["sgd"]
     assert sgd["interval"] == "TR" and 1.05 < sgd["half_width"] / 0.0141 < 1.35
     assert 1.1 < sgd["n_needed"] / 7961 < 1.8
@@ -249,11 +245,11 @@ def compared():
 
 def test_a_row_per_quantile_and_protocol(compared):
     rows = [(row["tau"], row["protocol"]) for row in compared.rows]
-    assert sorted(rows) == sorted(itertools.product((0.5, 0.9), ["sgd", *FEW]))
+    assert sorted(rows) == sorted(itertools.product((0.5, 0.8), ["sgd", *FEW]))
     assert not compared.refused and compared.table().num_rows == 6
     assert all(row["epsilon"] == 1.0 and row["n"] == row["users"] == 10_000 for row in compared.rows)
     assert len(compared.cautions) == len([row for row in compared.rows if row["cautions"]])
-    assert any("range_end" in text and "tau 0.9" in text for text in compared.cautions)
+    assert any("steps too large" in text and "tau 0.8" in text for text in compared.cautions)
     with pytest.raises(InputError) as error:
         compared.check()
     assert error.value.field == "check"
@@ -266,7 +262,7 @@ def test_a_comparison_shows_its_best_designs_the_pick_and_first_the_advice(compa
     head, *rows = [line for line in shown.splitlines() if line not in compared.advice][:-1]
     assert head.split()[0] == "protocol" and len(rows) == len(best)
     picks = {row["protocol"] for row in best if row["best"]}
-    assert {line.split()[0] for line in rows if line.split()[1] == "*"} == picks and len(picks) == 1
+    assert {line.split()[0] for line in rows if line.split()[1] == "*"} == picks
     assert f"rows not shown: {len(compared.rows) - len(best)}" in shown
 
 
