@@ -172,12 +172,8 @@ def compare_designs(
         for forecast in design:
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
             pairs.append((row | {"cautions": "; ".join(row["cautions"])}, forecast))
-
-    def users_then_length(pair: Pair) -> tuple[float, float, float]:
-        row = pair[0]
-        return row["tau"], row["n_needed"] or math.inf, row["half_width"] or math.inf
-
-    return sorted(pairs, key=users_then_length)
+    lengths = ("n_needed", "half_width")
+    return sorted(pairs, key=lambda pair: (pair[0]["tau"], *(pair[0][name] or math.inf for name in lengths)))
 
 
 def choose_design(pairs: Sequence[Pair]) -> list[str]:

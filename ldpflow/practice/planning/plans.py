@@ -344,7 +344,9 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
     complete(rows, given)
     checks = [study] if study is not None else []
     if given.pilot is not None:
-        checks = [study_of(row) for row in rows]
+        oracle = INTERVAL_METHODS["oracle"](kind="oracle")
+        facts: dict[str, Any] = {"replicates": CHECK_REPLICATES, "seed": 1, "methods": oracle, "name": "plan"}
+        checks = [Study(**row.simulator.parts(), n=row.n, level=row.level, **facts) for row in rows]
     values = [row.values(given) for row in rows]
     names = [list(row) for row in values]
     # All rows have the same columns. A setting that a problem does not have is None.
@@ -363,9 +365,3 @@ def design_of(row: PlanRow) -> Design:
     method = {} if row.method is None else {"method": METHODS[row.method]}
     of_pilot = ("c", "theta0") if isinstance(row.source, OwnSteps) else ()
     return Design(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
-
-
-def study_of(row: PlanRow) -> Study:
-    facts: dict[str, Any] = {"n": row.n, "level": row.level, "replicates": CHECK_REPLICATES, "seed": 1}
-    oracle = INTERVAL_METHODS["oracle"](kind="oracle")
-    return Study(**row.simulator.parts(), methods=oracle, name="plan", **facts)

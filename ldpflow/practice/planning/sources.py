@@ -340,28 +340,23 @@ class Pilot(OwnSteps):
     def atom_cautions(self, tau: float) -> list[str]:
         """Warnings about values near the quantile that many records share, and about the jitter."""
         near, w, found = self.near_atoms(tau), self.given.jitter, []
-        shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
-        risk = "Intervals of sgd, cells and rounds may cover far less than the plan says"
         if w is not None:
             moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
             found.append(
                 f"jitter = {w:g} moves the {tau:g}-quantile by at most {w / 2:g}, in this pilot by "
                 f"{moved:.3g}: intervals are about the moved one"
             )
-        if near and w is not None:
-            found.append(
-                f"jitter = {w:g} is too narrow near the {tau:g}-quantile: it spreads the many records at "
-                f"{shares} to a density above that of the plan's law. {risk}"
-            )
-        elif near:
-            gap, nearest = min(near, key=lambda pair: pair[0])
+        if near:
+            shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
             text = (
-                f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
-                f"{'is near' if gap else 'is'} such a value, without a density. {risk}: they are simulated "
-                "on a smooth law, histograms on the pilot's records, whose outer intervals end at edges"
+                f"{self.name}: many records share {shares}, near the {tau:g}-quantile. Intervals of sgd, "
+                "cells and rounds may cover far less than the plan says, since the plan has a smooth law for "
+                "them. Histograms are simulated on the pilot's records, and their outer intervals end at edges"
             )
-            if width := jitter_width(self.read, nearest.value):
-                text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
+            if w is not None:
+                text += f". jitter = {w:g} is too narrow to spread these records"
+            elif width := jitter_width(self.read, min(near, key=lambda pair: pair[0])[1].value):
+                text += f". jitter = {width:g} spreads such records and moves the quantile by at most {width / 2:g}"
             found.append(text)
         return found
 

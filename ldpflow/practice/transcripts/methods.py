@@ -38,14 +38,10 @@ class Row(dict[str, Any]):
         """Convert estimate, limits and (by the delta method) SE from a scale to the unit of the values."""
         if self["se"] is not None:
             self["se"] = number(self["se"] * float(slope(scale, self["estimate"])))
-        self |= {name: value_in_unit(self[name], scale) for name in ("estimate", "lower", "upper")}
+        for name in ("estimate", "lower", "upper"):
+            self[name] = None if self[name] is None else number(float(inverse(scale, self[name])))
         if None in (self["lower"], self["upper"]):
             self |= {"lower": None, "upper": None, "status": "undefined"}
-
-
-def value_in_unit(value: float | None, scale: Transform) -> float | None:
-    """Convert a value from a scale to the unit of the data. None if it is not finite."""
-    return None if value is None else number(float(inverse(scale, value)))
 
 
 PLANE_OR_SPACE = 3
