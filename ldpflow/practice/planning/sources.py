@@ -351,12 +351,12 @@ class Pilot(OwnSteps):
             text = (
                 f"{self.name}: many records share {shares}, near the {tau:g}-quantile. Intervals of sgd, "
                 "cells and rounds may cover far less than the plan says, since the plan has a smooth law for "
-                "them. Histograms are simulated on the pilot's records, and their outer intervals end at edges"
+                "them. Histograms are simulated on the pilot's records: their outer intervals end at edges"
             )
             if w is not None:
                 text += f". jitter = {w:g} is too narrow to spread these records"
             elif width := jitter_width(self.read, min(near, key=lambda pair: pair[0])[1].value):
-                text += f". jitter = {width:g} spreads such records and moves the quantile by at most {width / 2:g}"
+                text += f". jitter = {width:g} spreads them and moves the quantile by at most {width / 2:g}"
             found.append(text)
         return found
 
