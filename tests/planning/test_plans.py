@@ -86,11 +86,6 @@ def test_sentences(name):
     )
 
 
-@pytest.mark.parametrize(("n", "text"), [(0, "1"), (3.95e5, "4.0e5"), (4.0e5, "4.0e5"), (2.77e7, "2.8e7")])
-def test_upwards(n, text):
-    assert rows.upwards(n) == text
-
-
 def test_a_quantile_of_a_plugin_may_take_no_coordinate(monkeypatch):
     wanted = lf.plan(quantile_path()).rows
     monkeypatch.setattr(lf.Quantile, "quantile_target", lambda self: (self.tau, self.data_law()))

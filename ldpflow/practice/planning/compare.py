@@ -179,10 +179,10 @@ def compare_designs(
 def choose_design(pairs: Sequence[Pair]) -> list[str]:
     """Mark the rows of the best design. Say why it is the best, and what would change the answer.
 
-    Only designs that hold the level for every quantile are ranked. A design's rank is by its largest ratio of
-    a half width to the wanted one or, if none is wanted, to the half width of the least possible variance. A
-    design is not ranked if most of its intervals end at the range, since their length measures nothing. Near
-    values that many records share, only outer intervals are ranked: others are simulated with a smooth law.
+    Designs that hold the level for every quantile are ranked by their largest ratio of a half width to the
+    wanted one. If none is wanted, the ratio is to the half width of the least possible variance. A design is
+    not ranked if most of its intervals end at the range, since their length measures nothing. Near values
+    that many records share, only outer intervals are ranked: others are simulated with a smooth law.
     """
     designs: dict[str, list[Row]] = {}
     for row, forecast in pairs:

@@ -95,7 +95,7 @@ def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign
 
 
 def undeclared_steps(algorithm: Algorithm) -> str | None:
-    """Kind of an algorithm, or None if it declares steps c i^-gamma. One of a plug-in may declare none."""
+    """Return the kind of an algorithm if it does not declare steps c i^-gamma, otherwise None."""
     declared = algorithm.step_exponent(), algorithm.step_constant()
     return algorithm.kind if any(map(math.isnan, declared)) else None
 
@@ -299,7 +299,7 @@ class Pilot(OwnSteps):
         return found, verdict, worst
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """TR for a small bias and a large pilot; else TR3, or None if its own bias is too large."""
+        """TR for a small bias and a large pilot, otherwise TR3. None if TR3 cannot be recommended either."""
         method = recommend_method(arrival, case)
         unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
         if method == "TR" and unsure:
