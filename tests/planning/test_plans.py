@@ -318,7 +318,7 @@ def test_cautions_of_a_sweep(monkeypatch):
     ("coverage", "high", "failures", "expected"),
     [
         (0.87, 0.88, 0.0, "good"), (0.87, 0.879, 0.0, "short"), (0.869, 0.9, 0.0, "short"),
-        (0.95, 0.97, 0.05, "good"), (0.95, 0.97, 0.051, "undefined"), (0.80, 0.83, 0.0, "short"),
+        (0.95, 0.97, 0.05, "good"), (0.95, 0.97, 0.051, "undefined"),
     ],
 )  # fmt: skip
 def test_judgement(coverage, high, failures, expected):

@@ -66,15 +66,6 @@ def test_files_and_tables_of_several_kinds_give_equal_bits(rows, analysis, tmp_p
         assert numbers(analyse(file, SETTINGS)) == numbers(analysis)
 
 
-def test_the_origin_hardly_matters(rows, analysis):
-    """Sums around 20 (theta0) and 39: limits agree to 1e-10."""
-    moved = analyse(as_table(rows[0]), SETTINGS | {"origin": 39.0})
-    for ours, theirs in zip(analysis.rows, moved.rows, strict=True):
-        if ours["method"] != "BB":
-            assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-10)
-            assert ours["upper"] == pytest.approx(theirs["upper"], rel=1e-10)
-
-
 def test_the_method_to_report(rows, analysis):
     """The settings' [method] is reported, and alone; [[method]] says which rows there are."""
     found = analyse(as_table(rows[0]), SETTINGS | {"method": CUBIC})
