@@ -30,7 +30,7 @@ from ldpflow.practice.planning.method import (
     recommend_method,
     users_with_method,
 )
-from ldpflow.practice.planning.sources import OwnSteps, Source, design, undeclared_steps
+from ldpflow.practice.planning.sources import Guess, OwnSteps, Source, design, undeclared_steps
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
@@ -153,14 +153,12 @@ class PlanRow:
         assert self.case is not None and self.worst is not None
         low, high = self.source.sparsities(self.case)
         sparsity, half = self.settings["sparsity"], self.half_width
-        worst_law = self.source.worst_law(self.case)
         return {
             "sparsity_low": low,
             "sparsity_high": high,
             "half_width_low": None if half is None else half * low / sparsity,
             "half_width_high": None if half is None else half * high / sparsity,
             "coverage_predicted_worst": self.worst.coverage(self.level),
-            "worst_law": None if worst_law is None else worst_law.law,
         }
 
 
@@ -306,11 +304,10 @@ def sentences(row: PlanRow) -> list[str]:
             p, law = row.worst.coverage(row.level), row.source.judged_by
             verdict += f" The verdict is that of {law}: an interval around the average would cover {p:.2f}."
         found.append(f"{verdict} {advice(row, case)}")
-    worst_law = row.source.worst_law(case)
-    if worst_law is not None:
+    if isinstance(row.source, Guess):
         found.append(
             f"{head}: the design is a guess from the bounds, tried with normal and skewed laws within them. "
-            f"{row.method or 'No method'} covers in all of them. The worst is {worst_law.law}."
+            f"{row.method or 'No method'} covers in all of them."
         )
     return found
 

@@ -47,7 +47,7 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.counts import multinomial
 from ldpflow.numerics.streams import counter_keys
 from ldpflow.options import OF_A_PILOT, PlanOptions, list_of
-from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
+from ldpflow.practice.planning.method import FEWEST_TIMES, fits, recommend_method
 from ldpflow.practice.transcripts.reading import arrow_table
 from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
@@ -136,10 +136,6 @@ class Source:
     def feasible(self, case: Approach) -> float:
         """Fewest users at which steps exist that :func:`feasible_n` calls feasible for an average."""
         return feasible_n(case.law, case.tau, case.noise)
-
-    def worst_law(self, case: Approach) -> WorstLaw | None:
-        """Of the laws within bounds, the one that is worst for the method; None for other sources."""
-        return None
 
     def cautions(self, problem: Quantile) -> list[str]:
         return []
@@ -403,18 +399,6 @@ def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
     return found[math.ceil((1 + share) / 2 * len(found)) - 1]
 
 
-class WorstLaw(NamedTuple):
-    """Method, and the law that is worst for it.
-
-    ``size`` is the larger of two ratios: relaxation times that the method needs over those of the run, and
-    the method's bias over the largest allowed one. If it is at most 1, the method covers under all laws.
-    """
-
-    method: str
-    law: str
-    size: float
-
-
 @dataclass(frozen=True)
 class Guess(OwnSteps):
     """Public bounds in place of a pilot. Five laws within them are tried, four of them skewed.
@@ -446,53 +430,30 @@ class Guess(OwnSteps):
         theta0 = self.lower + (self.upper - self.lower) * share
         return design(self.law, tau, n)._replace(theta0=theta0)
 
-    def laws(self) -> dict[str, tuple[Law, bool]]:
-        """A normal law, and skewed laws that start at a bound. True marks laws to be mirrored."""
-        width = self.upper - self.lower
-        skewed = {
-            "exponential": Law("exponential", self.lower, width / 8),
-            "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
-        }
-        found = {"normal": (self.law, False)}
-        for name, law in skewed.items():
-            found[f"{name} from the lower bound"] = law, False
-            found[f"{name} from the upper bound"] = law, True
-        return found
-
-    def cases(self, case: Approach) -> dict[str, Approach]:
-        """The path under every law. For a mirrored law, level and start are mirrored in place of the law."""
-        theta0 = self.lower + self.upper - case.theta0
-        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
-        return {
-            name: replace(mirror if upper else case, law=law) for name, (law, upper) in self.laws().items()
-        }
-
     def tried(self, case: Approach) -> list[Approach]:
-        return list(self.cases(case).values())
+        """The path under five laws: the normal law, and skewed laws that start at the lower or upper bound.
+
+        For a law that starts at the upper bound, level and start are mirrored in place of the law.
+        """
+        width, theta0 = self.upper - self.lower, self.lower + self.upper - case.theta0
+        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
+        exponential = Law("exponential", self.lower, width / 8)
+        lognormal = Law("lognormal", self.lower, width / 20, shape=1.0)
+        skewed = (replace(one, law=law) for law in (exponential, lognormal) for one in (case, mirror))
+        return [replace(case, law=self.law), *skewed]
 
     def feasible(self, case: Approach) -> float:
         return max(map(super().feasible, self.tried(case)))
 
-    def worst_for(self, case: Approach, method: str) -> WorstLaw:
-        cases = self.cases(case)
-        found = []
-        for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
-            short, fit = FEWEST_TIMES[method] / arrival.relaxation_times, own_fit(path, method)
-            size = max(short, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
-            found.append(WorstLaw(method, name, size))
-        return max(found, key=lambda worst_law: worst_law.size)
-
-    def worst_law(self, case: Approach) -> WorstLaw:
-        """Worst law for TR, or for TR3 if TR does not cover under it and TR3 has a smaller ``size``."""
-        first = self.worst_for(case, "TR")
-        if first.size <= 1.0:
-            return first
-        return min(first, self.worst_for(case, "TR3"), key=lambda worst_law: worst_law.size)
-
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
+        """TR or TR3 if it covers under all laws that are tried, else None."""
         assert case is not None
-        found = self.worst_law(case)
-        return found.method if found.size <= 1.0 else None
+        cases = self.tried(case)
+        paths = list(zip(cases, predict_arrivals(cases), strict=True))
+        for name, fewest in FEWEST_TIMES.items():
+            if all(found.relaxation_times >= fewest and fits(one, name) for one, found in paths):
+                return name
+        return None
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
