@@ -11,7 +11,6 @@ import pytest
 from scipy.stats import binom
 
 import ldpflow as lf
-from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
@@ -177,20 +176,14 @@ def test_bias_inside_bins_is_cautioned():
     assert "bin bias" in row["cautions"][0] and row["coverage"] > 0.93
 
 
-class Undeclared(lf.LdpSgd):
-    """Steps of a plug-in that are not c i^-gamma."""
-
-    def step_constant(self):
-        return math.nan
-
-
 @pytest.mark.parametrize(("shift", "barred"), [(0.24, False), (0.26, False), (0.99, False), (1.01, True)])
-def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
+def test_a_grid_of_values_counts_in_standard_errors(monkeypatch, shift, barred):
     """Half the distance of the values over the standard error: named above .25, no design above 1."""
     values = 2.0 * np.round(np.random.default_rng(8).normal(100.0, 15.0, 2000))
     law = Law("empirical", table=column_law(values))
     variance = (0.25 + math.e / (math.e - 1) ** 2) / law.density_at_quantile(0.5) ** 2
-    forecast = SgdForecast(Target(law, 0.5, 0.9, (0.5,)), Undeclared())  # nothing is simulated
+    monkeypatch.setattr(SgdForecast, "simulate", lambda *given: None)
+    forecast = SgdForecast(Target(law, 0.5, 0.9, (0.5,)))
     n = round(variance * shift**2)  # 1 is half of the distance
     row = predict_row(forecast, n, 1.0, 20, 1)
     assert row["atoms"] == barred
@@ -371,9 +364,18 @@ def test_users_of_a_path_are_corrected_by_the_error_of_its_expected_length():
     assert asked == pytest.approx([0.5 / 1.5, 0.5 / 1.2]) and found == pytest.approx((12.0 / 0.5) ** 2, abs=1)
 
 
+class Undeclared(lf.LdpSgd):
+    """Steps of a plug-in that are not c i^-gamma."""
+
+    def step_constant(self):
+        return math.nan
+
+
 def test_the_first_suitable_algorithm_of_a_study_is_compared():
-    algorithms = [{"kind": "minibatch_sgd"}, {"kind": "ldp_sgd", "c": 2.0}]
-    assert steps_of([{"algorithm": ALGORITHMS[each.pop("kind")](**each)} for each in algorithms]).c == 2.0
+    algorithms = [Undeclared(), lf.MinibatchSgd(), lf.LdpSgd(c=2.0)]
+    assert steps_of([{"algorithm": each} for each in algorithms]).c == 2.0
+    with pytest.raises(InputError, match="steps c i"):
+        steps_of([{"algorithm": algorithms[0]}])
 
 
 def test_a_range_is_needed():

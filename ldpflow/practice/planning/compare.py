@@ -42,7 +42,7 @@ from ldpflow.practice.planning.forecasts import (
     Target,
 )
 from ldpflow.practice.planning.method import Number, first_of
-from ldpflow.practice.planning.sources import OwnSteps
+from ldpflow.practice.planning.sources import OwnSteps, undeclared_steps
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.protocol_curves import bit_variance
 
@@ -114,12 +114,13 @@ def source_points(
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
-    """The first algorithm that asks user by user, and whose steps decrease or are not declared."""
+    """The first algorithm that asks user by user with decreasing steps, or LDP-SGD with its defaults."""
     algorithms: list[Algorithm] = [found["algorithm"] for found in parts if "algorithm" in found]
     found = [a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())]
-    suitable = [a for a in found if a.records_per_step() == 1 and not a.by_coordinate()]
+    declared = [a for a in found if undeclared_steps(a) is None]
+    suitable = [a for a in declared if a.records_per_step() == 1 and not a.by_coordinate()]
     if found and not suitable:
-        allowed = "an algorithm that asks user by user, with one c and one theta0"
+        allowed = "an algorithm that asks user by user, with steps c i^-gamma, one c and one theta0"
         raise InputError("algorithm", found[0].kind, allowed)
     return suitable[0] if suitable else LdpSgd()
 
@@ -272,11 +273,10 @@ def make_forecasts(
     scale: float | None = None,
     steps: Algorithm | None = None,
 ) -> Iterator[Forecast]:
-    alone = SgdForecast(target, steps)
-    yield alone
+    yield SgdForecast(target, steps)
     if target.quantiles > 1:
         yield SplitBudgetForecast(target, steps)
-        if alone.undeclared is None and target.answers == 1:
+        if target.answers == 1:
             yield CellsForecast(target, steps)
     if ends is None:
         return

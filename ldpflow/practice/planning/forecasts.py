@@ -46,7 +46,7 @@ from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.streams import LANES, address_digests
 from ldpflow.practice.planning.designs import Design
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, own_fit, users_with_method
-from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of, undeclared_steps
+from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import bit_variance, level_with_dropout, level_with_liars
 from ldpflow.settings import Settings
@@ -257,7 +257,6 @@ class SgdForecast(Forecast):
         """Take start and steps from ``steps``, or from LDP-SGD's defaults, unless the source chooses them."""
         super().__init__(target)
         self.steps = steps or LdpSgd()
-        self.undeclared = undeclared_steps(self.steps)
 
     def rounds(self, n: int) -> int:
         return n
@@ -303,19 +302,15 @@ class SgdForecast(Forecast):
         return self.target.source.method(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        return None if self.undeclared else self.judge(n, epsilon)[1]
+        return self.judge(n, epsilon)[1]
 
     def expected_half_width(self, n: int, epsilon: float) -> float:
-        if self.undeclared:
-            return math.inf
         arrival, method = self.judge(n, epsilon)
         found = None if method is None else expected_interval(arrival, method)
         error = arrival.standard_error * self.target.slope
         return math.inf if found is None else found.length * self.target.z * error
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
-        if self.undeclared:
-            return None
         error = half_width / self.target.z
         first = math.ceil(self.step_variance(epsilon) / (self.target.density * error) ** 2)
         found = users_with_method(
@@ -353,8 +348,6 @@ class SgdForecast(Forecast):
         return Simulated(estimate, lower, upper, np.zeros(count, dtype=bool))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        if self.undeclared:
-            return [f"{self.undeclared} does not declare steps c i^-gamma: nothing is computed from them"]
         arrival, method = self.judge(n, epsilon)
         words, found = arrival.verdict.replace("_", " "), []
         if arrival.refused:
