@@ -175,7 +175,7 @@ def test_laplace_reports_take_the_residual_variance():
     own = {"mechanism": {"kind": "laplace", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma": 0.51}}
     found = analyse(as_table(made), SETTINGS | own)
     assert {row["variance"] for row in found.rows if row["method"] == "TR"} == {"residual"}
-    assert any("residual variance" in note for note in found.notes)
+    assert "variance residual" in found.methods_paragraph()
     assert found.reported()["lower"] < 38.45 < found.reported()["upper"]
 
 

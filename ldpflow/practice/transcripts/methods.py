@@ -128,17 +128,9 @@ class Methods:
         check_budget(self.source.algorithm, [(steps, one) for one in self.all], self.source.dimension)
 
     def notes(self) -> list[str]:
-        """Warnings of the methods, and choices that were not requested."""
-        warnings = [one.unsuitable(self.source) for one in self.asked]
-        found = [warning for warning in dict.fromkeys(warnings) if warning is not None]
-        if not self.separate and not knows_variance(self.source):
-            given = self.collection.methods or regressions(self.source.dimension)
-            if any(takes_known(method) for method in given):
-                found.append(
-                    "the regressions take the residual variance: the variance of a report is known only for "
-                    "quantiles by randomised response or cells"
-                )
-        return found
+        """Warnings of the methods."""
+        warnings = dict.fromkeys(one.unsuitable(self.source) for one in self.asked)
+        return [warning for warning in warnings if warning is not None]
 
     def cautions(self, slopes: Sequence[float], users: int) -> list[str]:
         """Warnings of the methods at n = ``users``, with estimated ``slopes`` of the mean gradient."""
