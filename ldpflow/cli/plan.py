@@ -364,7 +364,7 @@ def plan(
     given["half_width"] = [match[1] if match else text for match, text in zip(matches, widths, strict=True)]
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
-            raise InputError(name, given[name], "nothing without `output`")
+            raise InputError(name, given[name], "needs `output`")
     several = len(given["tau"] or ()) > 1  # their files may have other names
     if given["output"] is not None:
         check_new(given["output"], given["force"] or several)  # before minutes of simulation

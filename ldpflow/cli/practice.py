@@ -101,7 +101,7 @@ def analysis_sheet(analysis: Analysis) -> Sheet:
 
     shown: list[Shown] = result.shown_columns(rows, analysis.unit)
     results = [(title.replace(" (", "\n("), text) for title, text in shown]
-    notes = [*analysis.describe().splitlines(), "", analysis.methods_paragraph()]
+    notes = [*str(analysis).splitlines(), "", analysis.methods_paragraph()]
     return Sheet(
         rows, columns, results, ("lack of fit", "K", "computed"), names=columns_of(rows), notes=notes
     )

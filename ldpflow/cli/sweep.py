@@ -127,7 +127,7 @@ def sweep(
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
     options = SweepOptions(**given, keep_ray=True)  # results are shown first; Ray takes seconds to stop
     if options.until_precise and design["replicates"] is not None:
-        raise InputError("replicates", design["replicates"], "nothing where a target decides")
+        raise InputError("replicates", design["replicates"], "cannot be used with a target")
     if dry_run:
         from ldpflow.sweeps import cautions
 

@@ -76,7 +76,7 @@ def test_a_plan_of_many_rows_fits_a_window(ldpflow, monkeypatch):
     ("field", "flags"),
     [
         ("--replicates", ("--replicates", "9")), ("--tau", ("--tau", "0.999")),
-        ("STUDY", ("--bounds", "0", "1")), ("nothing without --output", ("--public",)),
+        ("STUDY", ("--bounds", "0", "1")), ("--public needs --output", ("--public",)),
         ("--range: [-5.0, 9.0]", ("--compare", "--transform", "log1p", "--range", "-5", "9")),
     ],
 )  # fmt: skip
@@ -128,17 +128,7 @@ def test_bounds_recommend_nothing_that_one_of_the_laws_forbids(ldpflow):
     shown = ldpflow("plan", "--bounds", "0", "1000", "--tau", "0.9", "--epsilon", "1", "--n", "2e4")
     text = " ".join(shown.out.split())
     assert shown.code == 1 and "guessed from the bounds" in text
-    assert "No method covers in all of them. The worst is" in text and "Use TR" not in text
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tau", [0.5, 0.9])
-def test_the_check_of_bounds_simulates_every_law(tau):
-    """512 replicates under each of five laws: the recommended method is good under all."""
-    plan = lf.plan(bounds=(0, 1000), tau=tau, epsilon=1, n=2e5)
-    assert plan.rows[0]["recommended"] == "TR" and plan.check()
-    # At the median a law and its mirror image are one path.
-    assert len({row["path"] for row in plan.checked}) == (3 if tau == 0.5 else 5)
+    assert "No method covers in all of them." in text and "Use TR" not in text
 
 
 def test_users_answers_and_budget_of_every_row(ldpflow, pilot, monkeypatch):

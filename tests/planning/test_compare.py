@@ -3,7 +3,6 @@
 import itertools
 import math
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,12 +11,12 @@ import pytest
 from scipy.stats import binom
 
 import ldpflow as lf
-from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.problems.column_law import column_law
 from ldpflow.components.problems.laws import Law
 from ldpflow.components.protocols import PROTOCOLS
 from ldpflow.errors import InputError
 from ldpflow.options import PlanOptions
+from ldpflow.practice.planning import compare
 from ldpflow.practice.planning.compare import (
     EPSILONS,
     compare_designs,
@@ -41,6 +40,7 @@ from ldpflow.practice.planning.sources import Pilot
 from ldpflow.results.arena import HOLDS, UNDECIDED
 from ldpflow.results.protocol_curves import bit_variance
 from ldpflow.study import Study
+from tests.planning.conftest import FEW
 from tests.protocols.running import Z90
 from tests.studies import changed, quantile_path
 
@@ -53,7 +53,7 @@ TABLE_LAWS = {
 }
 TARGET = Target(NORMAL, 0.5, 0.9, together=(0.5,))
 MAPPING = changed(
-    problem={"kind": "quantile", "tau": [0.5, 0.9]},
+    problem={"kind": "quantile", "tau": [0.5, 0.8]},
     mechanism={"kind": "randomized_response", "epsilon": 1.0},
     algorithm={"kind": "ldp_sgd", "c": 2.0},
     grid={"n": [10_000], "level": 0.9},
@@ -71,11 +71,6 @@ def rows_of(law=NORMAL, taus=(0.5,), epsilon=1.0, n=10**5, ends=RANGE, replicate
 
 def plan(study=STUDY, replicates=20, **settings):
     return lf.plan(study, compare=True, replicates=replicates, **settings)
-
-
-@pytest.fixture(scope="module")
-def medians():
-    return rows_of(half_width=0.05, replicates=500)
 
 
 @pytest.mark.thorough
@@ -129,11 +124,12 @@ def test_bins_that_are_too_wide():
     assert any("bins of 62.5 cannot give 20" in text for text in row["cautions"])
 
 
-def test_simulated_figures_are_near_those_of_the_reference_table(medians):
+def test_simulated_figures_are_near_those_of_the_reference_table():
     """RMSE over the bound's standard error: haar 3.86, rounds 1.26, with 2,000 replicates each.
 
     TR at a median: 1.05 to 1.35 times the oracle's half width .0141, so 1.1 to 1.8 times its users.
     """
+    medians = rows_of(half_width=0.05, replicates=500)
     sgd = medians["sgd"]
     assert sgd["interval"] == "TR" and 1.05 < sgd["half_width"] / 0.0141 < 1.35
     assert 1.1 < sgd["n_needed"] / 7961 < 1.8
@@ -148,14 +144,17 @@ def test_simulated_figures_are_near_those_of_the_reference_table(medians):
     assert needed == sorted(needed) and list(medians)[:2] == ["sgd", "rounds"]
 
 
-@pytest.mark.parametrize("name", list(PROTOCOLS))
-def test_predictions_hold_on_other_replicates_or_carry_a_caution(medians, name):
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in FEW else pytest.mark.thorough) for name in PROTOCOLS]
+)
+def test_predictions_hold_on_other_replicates_or_carry_a_caution(monkeypatch, name):
     """2,000 replicates with other seeds at n and at the n found: within 5%, or the row says so."""
-    row = medians[name]
+    monkeypatch.setattr(compare, "PROTOCOLS", PROTOCOLS)
     forecast = next(f for f in make_forecasts(TARGET, RANGE) if f.name == name)
+    row = predict_row(forecast, 10**5, 1.0, 500, 1, wanted=0.05)
     again = forecast.simulate(row["n"], 1.0, 2000, 99)
     assert again.half_width() == pytest.approx(row["half_width"], rel=0.05)
-    if "simulated again" not in row["cautions"]:
+    if "simulated again" not in "".join(row["cautions"]):
         assert forecast.simulate(row["n_needed"], 1.0, 2000, 98).half_width() <= 0.05 * 1.05
 
 
@@ -167,31 +166,24 @@ def test_cautions():
         assert "n too small" in few[name]["cautions"] and "outside range" in rows[name]["cautions"]
     # .0109 in probability: 3.2 standard errors of LDP-SGD at n = 1e5.
     assert rows["sgd"]["liars_shift"] / rows["sgd"]["half_width_bound"] * Z90 == pytest.approx(3.2, abs=0.05)
-    grr = OneShotForecast(replace(TARGET, liars=0.01), PROTOCOLS["grr"](range=RANGE))
-    assert grr.liars_shift(10**5, 1.0, 1) > grr.standard_error(10**5, 1.0)
+    haar = OneShotForecast(replace(TARGET, liars=0.01), PROTOCOLS["haar"](range=RANGE))
+    assert haar.liars_shift(10**5, 1.0, 1) > haar.standard_error(10**5, 1.0)
 
 
 def test_bias_inside_bins_is_cautioned():
-    """GRR for a lognormal median at eps = .5, n = 1e5: its line interval would cover .001."""
     target = replace(TARGET, law=Law("lognormal", shape=1.0))
-    row = predict_row(OneShotForecast(target, PROTOCOLS["grr"](range=(0.0, 25.0))), 10**5, 0.5, 200, 1)
+    row = predict_row(OneShotForecast(target, PROTOCOLS["haar"](range=(0.0, 25.0), k=32)), 10**5, 0.5, 200, 1)
     assert "bin bias" in row["cautions"][0] and row["coverage"] > 0.93
 
 
-class Undeclared(lf.LdpSgd):
-    """Steps of a plug-in that are not c i^-gamma."""
-
-    def step_constant(self):
-        return math.nan
-
-
 @pytest.mark.parametrize(("shift", "barred"), [(0.24, False), (0.26, False), (0.99, False), (1.01, True)])
-def test_a_grid_of_values_counts_in_standard_errors(shift, barred):
+def test_a_grid_of_values_counts_in_standard_errors(monkeypatch, shift, barred):
     """Half the distance of the values over the standard error: named above .25, no design above 1."""
     values = 2.0 * np.round(np.random.default_rng(8).normal(100.0, 15.0, 2000))
     law = Law("empirical", table=column_law(values))
     variance = (0.25 + math.e / (math.e - 1) ** 2) / law.density_at_quantile(0.5) ** 2
-    forecast = SgdForecast(Target(law, 0.5, 0.9, (0.5,)), Undeclared())  # nothing is simulated
+    monkeypatch.setattr(SgdForecast, "simulate", lambda *given: None)
+    forecast = SgdForecast(Target(law, 0.5, 0.9, (0.5,)))
     n = round(variance * shift**2)  # 1 is half of the distance
     row = predict_row(forecast, n, 1.0, 20, 1)
     assert row["atoms"] == barred
@@ -230,8 +222,8 @@ def test_budget_of_a_path_without_an_interval_at_the_largest(monkeypatch):
 
 
 def test_smallest_budget_gives_the_half_width():
-    """GRR with 10^6 users: the budget is enough, with other replicates too, and .9 of it is not."""
-    forecast = OneShotForecast(TARGET, PROTOCOLS["grr"](range=RANGE))
+    """10^6 users: the budget is enough, with other replicates too, and .9 of it is not."""
+    forecast = OneShotForecast(TARGET, PROTOCOLS["haar"](range=RANGE))
     chosen = predict_row(forecast, 10**6, 1.0, 400, 1, wanted=0.1)["epsilon_needed"]
     assert chosen in EPSILONS
     assert forecast.simulate(10**6, chosen, 2000, 5).half_width() <= 0.1
@@ -246,26 +238,25 @@ def compared():
 
 def test_a_row_per_quantile_and_protocol(compared):
     rows = [(row["tau"], row["protocol"]) for row in compared.rows]
-    assert sorted(rows) == sorted(itertools.product((0.5, 0.9), ["sgd", *PROTOCOLS]))
-    assert not compared.refused and compared.table().num_rows == 16
+    assert sorted(rows) == sorted(itertools.product((0.5, 0.8), ["sgd", *FEW]))
+    assert not compared.refused and compared.table().num_rows == 6
     assert all(row["epsilon"] == 1.0 and row["n"] == row["users"] == 10_000 for row in compared.rows)
     assert len(compared.cautions) == len([row for row in compared.rows if row["cautions"]])
-    assert any("range_end" in text and "tau 0.9" in text for text in compared.cautions)
+    assert any("steps too large" in text and "tau 0.8" in text for text in compared.cautions)
     with pytest.raises(InputError) as error:
         compared.check()
     assert error.value.field == "check"
 
 
 def test_a_comparison_shows_its_best_designs_the_pick_and_first_the_advice(compared):
-    shown, html = str(compared), compared._repr_html_()
+    shown = str(compared)
     best = [row for row in compared.rows if row["rank"] is not None and row["rank"] <= 5]
     assert len(compared.rows) > len(best) > 0 and shown.startswith(compared.advice[0])
     head, *rows = [line for line in shown.splitlines() if line not in compared.advice][:-1]
-    assert head.split()[0] == "protocol" and len(rows) == len(best) == html.count("<tr>") - 1
+    assert head.split()[0] == "protocol" and len(rows) == len(best)
     picks = {row["protocol"] for row in best if row["best"]}
-    assert {line.split()[0] for line in rows if line.split()[1] == "*"} == picks and len(picks) == 1
+    assert {line.split()[0] for line in rows if line.split()[1] == "*"} == picks
     assert f"rows not shown: {len(compared.rows) - len(best)}" in shown
-    assert 0 < html.index(escape(compared.advice[0])) < html.index("<table>")
 
 
 @pytest.mark.parametrize("law", ["mixture", "empirical"])
@@ -275,7 +266,7 @@ def test_mixtures_and_columns_of_studies_are_compared(tmp_path, monkeypatch, law
     parts = [{"law": "normal"}, {"law": "normal", "location": 3.0}]
     own = {"components": parts} if law == "mixture" else {"file": str(tmp_path / "pilot.csv")}
     found = plan(quantile_path(2000, law=law, **own), range=RANGE)
-    assert {"sgd", "rounds", *PROTOCOLS} - {"cells"} == {row["protocol"] for row in found.rows}
+    assert {"sgd", *FEW} == {row["protocol"] for row in found.rows}
 
 
 def test_range_and_scale_of_the_study_s_own_protocols():
@@ -284,10 +275,9 @@ def test_range_and_scale_of_the_study_s_own_protocols():
         "method": [{"kind": "oracle"}, {"kind": "inversion"}],
     }
     own = {row["protocol"]: row["bins"] for row in plan(Study.from_mapping(mapping), tau=0.5).rows}
-    protocol = PROTOCOLS["tree"](range=RANGE, epsilon=1.0, scale_guess=0.2)
-    assert (
-        own["tree"] == protocol.bins(10_000) != protocol.model_copy(update={"scale_guess": None}).bins(10_000)
-    )
+    protocol = PROTOCOLS["haar"](range=RANGE, epsilon=1.0, scale_guess=0.2)
+    by_default = protocol.model_copy(update={"scale_guess": None})
+    assert own["haar"] == protocol.bins(10_000) != by_default.bins(10_000)
 
 
 def test_drop_out_is_a_bias_that_no_n_repairs():
@@ -314,17 +304,17 @@ def test_several_answers_share_the_budget():
 
 
 def test_half_widths_are_those_that_a_sweep_measures(compared, tmp_path):
-    """OUE's outer interval: a standard error of its estimate does not know its length."""
+    """Outer intervals of a histogram: a standard error of its estimate does not know their length."""
     mapping = MAPPING | {
         "problem": {"kind": "quantile", "tau": 0.5},
-        "protocol": {"kind": "oue", "epsilon": 1.0, "range": [-6.3, 9.7]},
+        "protocol": {"kind": "haar", "epsilon": 1.0, "range": [-6.3, 9.7]},
         "method": [{"kind": "inversion", "limits": "outer"}],
         "replicates": 2000,
     }
     del mapping["mechanism"], mapping["algorithm"]
     (row,) = lf.sweep(Study.from_mapping(mapping), tmp_path / "run", executor="serial").summary().to_pylist()
-    (oue,) = (r for r in compared.rows if r["protocol"] == "oue" and r["tau"] == 0.5)
-    assert row["length_median"] / 2 == pytest.approx(oue["half_width"])
+    (haar,) = (r for r in compared.rows if r["protocol"] == "haar" and r["tau"] == 0.5)
+    assert row["length_median"] / 2 == pytest.approx(haar["half_width"])
 
 
 def test_one_replicate_can_reach_a_half_width():
@@ -374,9 +364,18 @@ def test_users_of_a_path_are_corrected_by_the_error_of_its_expected_length():
     assert asked == pytest.approx([0.5 / 1.5, 0.5 / 1.2]) and found == pytest.approx((12.0 / 0.5) ** 2, abs=1)
 
 
+class Undeclared(lf.LdpSgd):
+    """Steps of a plug-in that are not c i^-gamma."""
+
+    def step_constant(self):
+        return math.nan
+
+
 def test_the_first_suitable_algorithm_of_a_study_is_compared():
-    algorithms = [{"kind": "minibatch_sgd"}, {"kind": "ldp_sgd", "c": 2.0}]
-    assert steps_of([{"algorithm": ALGORITHMS[each.pop("kind")](**each)} for each in algorithms]).c == 2.0
+    algorithms = [Undeclared(), lf.MinibatchSgd(), lf.LdpSgd(c=2.0)]
+    assert steps_of([{"algorithm": each} for each in algorithms]).c == 2.0
+    with pytest.raises(InputError, match="steps c i"):
+        steps_of([{"algorithm": algorithms[0]}])
 
 
 def test_a_range_is_needed():

@@ -15,7 +15,6 @@ from ldpflow.practice.planning.sources import (
     badness,
     codes_among,
     design,
-    percentile_range,
     resampled_laws,
     worst_arrival,
 )
@@ -66,10 +65,6 @@ def test_large_columns_are_resampled_by_blocks():
     one_by_one = [column_law(rng.choice(values, len(values))).sparsity(0.9) for _ in range(60)]
     assert np.mean(by_blocks) == pytest.approx(np.mean(one_by_one), rel=0.01)
     assert np.std(by_blocks) == pytest.approx(np.std(one_by_one), rel=1 / 3)
-
-
-def test_percentile_range():
-    assert percentile_range(list(range(101)), 0.9) == pytest.approx((5.0, 95.0))
 
 
 def test_values_are_not_taken_for_codes():

@@ -158,7 +158,7 @@ def test_every_interval_is_widened_and_says_so(rows):
     assert 1.0 < (moved["upper"] - own["upper"]) * scale / one < 1.3
     words = wide.methods_paragraph()
     assert "2% of users who send any report" in words and wide.to_dict()["adversarial_share"] == 0.02
-    assert "adversar" not in plain.methods_paragraph() and "any report" not in plain.describe()
+    assert "adversar" not in plain.methods_paragraph() and "any report" not in str(plain)
 
 
 def test_no_bounded_interval_is_a_flag(rows):

@@ -66,15 +66,6 @@ def test_files_and_tables_of_several_kinds_give_equal_bits(rows, analysis, tmp_p
         assert numbers(analyse(file, SETTINGS)) == numbers(analysis)
 
 
-def test_the_origin_hardly_matters(rows, analysis):
-    """Sums around 20 (theta0) and 39: limits agree to 1e-10."""
-    moved = analyse(as_table(rows[0]), SETTINGS | {"origin": 39.0})
-    for ours, theirs in zip(analysis.rows, moved.rows, strict=True):
-        if ours["method"] != "BB":
-            assert ours["lower"] == pytest.approx(theirs["lower"], rel=1e-10)
-            assert ours["upper"] == pytest.approx(theirs["upper"], rel=1e-10)
-
-
 def test_the_method_to_report(rows, analysis):
     """The settings' [method] is reported, and alone; [[method]] says which rows there are."""
     found = analyse(as_table(rows[0]), SETTINGS | {"method": CUBIC})
@@ -165,13 +156,12 @@ def test_steps_that_are_too_large():
 
 
 def test_odd_reports():
-    """All ones from some row on: no fault, but no mechanism's either."""
-    reports = (np.random.default_rng(1).random(4000) < 0.7).astype(int)
-    reports[3700:] = 1
+    """More ones than randomised response sends, whatever the values: no error, but a flag."""
+    reports = (np.random.default_rng(1).random(4000) < 0.8).astype(int)
     step = 40.0 * np.arange(1, 4001) ** -0.51 * np.take(values(0.9, 1.0), reports)
     thetas = np.cumsum([20.0, *-step[:-1]])
     found = analyse({"theta": thetas, "report": reports}, SETTINGS | BM)
-    assert any("equal reports in a row, up to row 4,000" in text for text in found.oddities)
+    assert any("share of ones" in text for text in found.oddities)
     assert "odd_reports" in found.flags and found.exit_code(strict=True) == 1
 
 
@@ -185,7 +175,7 @@ def test_laplace_reports_take_the_residual_variance():
     own = {"mechanism": {"kind": "laplace", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma": 0.51}}
     found = analyse(as_table(made), SETTINGS | own)
     assert {row["variance"] for row in found.rows if row["method"] == "TR"} == {"residual"}
-    assert any("residual variance" in note for note in found.notes)
+    assert "variance residual" in found.methods_paragraph()
     assert found.reported()["lower"] < 38.45 < found.reported()["upper"]
 
 

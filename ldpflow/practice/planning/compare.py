@@ -1,9 +1,9 @@
 """Comparison of protocols for a quantile: accuracy, users, budget, bits and rounds of each.
 
-For a wanted half width, a row has the fewest users and the smallest budget with which the simulated median
-half width of the protocol's default interval is at most the wanted one. For a histogram this median falls in
-steps: intervals end at edges, and the number of bins depends on n and epsilon. LDP-SGD has to be simulated
-user by user, so its expected length is corrected by few simulations.
+A row has the fewest users and the smallest budget for a wanted half width. With them, the simulated median
+half width of the protocol's default interval is at most the wanted one. For a histogram, all numbers of users
+and all budgets of a grid are candidates. LDP-SGD is slow to simulate: the search takes its expected half
+width, and two simulations correct it.
 """
 
 from __future__ import annotations
@@ -42,31 +42,29 @@ from ldpflow.practice.planning.forecasts import (
     Target,
 )
 from ldpflow.practice.planning.method import Number, first_of
-from ldpflow.practice.planning.sources import OwnSteps
+from ldpflow.practice.planning.sources import OwnSteps, undeclared_steps
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge
 from ldpflow.results.protocol_curves import bit_variance
 
 if TYPE_CHECKING:
     from ldpflow.study import Study
 
-SHORT = 0.03  # coverage below the level at which an interval still holds it
+SHORT = 0.03  # an interval holds its level if its coverage is above the level less this
 LEAST_SHIFT = 0.25
-"""Half a step of the values' grid, in standard errors, from which a row warns. Above 1 it cannot be best."""
+"""Half the distance of rounded values, in standard errors, above which a row warns. No rank above 1."""
 
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
 LIARS = 0.01  # share of adversarial users in a comparison from a pilot
-DELTA = 1e-6  # of the guarantee with a shuffler
-AGREES = 0.05  # relative error of a half width: one this close to another simulation needs no caution
-PRECISE = 0.01  # relative Monte Carlo error of the RMSE at which a simulation ends early
+DELTA = 1e-6  # delta of the guarantee with a shuffler
+AGREES = 0.05  # largest relative difference between half widths of two simulations without a caution
 
 EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
-"""Budgets that are searched for the smallest one that is enough, 200 a decade to 12: exact to 1.2% or .001"""
+"""Budgets of a search, 200 a decade up to 12, to three decimals."""
 
 USERS: tuple[int, ...] = tuple(
     dict.fromkeys(math.floor(10.0 ** (i / 100) * (1 + 1e-12)) for i in range(1201))
 )
-"""Numbers of users that are searched for the fewest that are enough, 100 a decade: exact to 2.3%."""
-
+"""Numbers of users of a search, 100 a decade up to 10^12."""
 
 CHECKING = 400  # replicates with the users that a search found
 
@@ -79,8 +77,8 @@ Point = tuple[Law, Sequence[float], float, int, float]
 def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[str, Any]]:
     """Points of a study, and settings of :func:`compare_designs`.
 
-    The problems must be quantiles of one value. epsilon comes from mechanisms and protocols, LDP-SGD's start
-    and steps from the algorithms, range and guessed scale by default from the protocols.
+    The problems must be quantiles of one value. Mechanisms and protocols give epsilon, the algorithms give
+    start and steps of LDP-SGD, and the protocols give the guessed scale, and the range if no option does.
     """
     simulators = study.simulators()
     parts = [simulator.parts() for simulator in simulators]
@@ -109,22 +107,20 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
 def source_points(
     source: OwnSteps, axes: Mapping[str, Sequence[Any]], given: PlanOptions
 ) -> tuple[list[Point], dict[str, Any]]:
-    """Points of a pilot, and settings of :func:`compare_designs`.
-
-    LDP-SGD has the steps, the start and the interval method that a plan chooses for each number of users.
-    """
+    """Points of a pilot, and settings of :func:`compare_designs`."""
     law, *_ = [source.problem(tau).data_law() for tau in axes["tau"]]
     points = [(law, axes["tau"], *point) for point in product(axes["epsilon"], axes["n"], axes["level"])]
     return points, {"ends": given.ends, "source": source, "liars": LIARS}
 
 
 def steps_of(parts: list[dict[str, Any]]) -> Algorithm:
-    """The first algorithm that asks user by user and whose steps decrease, or are not declared."""
+    """The first algorithm that asks user by user with decreasing steps, or LDP-SGD with its defaults."""
     algorithms: list[Algorithm] = [found["algorithm"] for found in parts if "algorithm" in found]
     found = [a for a in algorithms if a.step_exponent() != 0.0 or math.isnan(a.step_constant())]
-    suitable = [a for a in found if a.records_per_step() == 1 and not a.by_coordinate()]
+    declared = [a for a in found if undeclared_steps(a) is None]
+    suitable = [a for a in declared if a.records_per_step() == 1 and not a.by_coordinate()]
     if found and not suitable:
-        allowed = "an algorithm that asks user by user, with one c and one theta0"
+        allowed = "an algorithm that asks user by user, with steps c i^-gamma, one c and one theta0"
         raise InputError("algorithm", found[0].kind, allowed)
     return suitable[0] if suitable else LdpSgd()
 
@@ -144,23 +140,22 @@ def compare_designs(
     seed: int = 1,
     **target_settings: Any,
 ) -> list[Pair]:
-    """Compare the protocols for one quantile of a law, or for several from the same users.
+    """Compare the protocols for one quantile of a law, or for several quantiles from the same users.
 
-    For several quantiles ``sgd`` and ``rounds`` split the users evenly, every user of ``sgd_epsilon`` answers
-    about each with an equal part of epsilon, ``cells`` asks every user about all of them at once, and a
-    histogram answers for all.
+    For several quantiles, ``sgd`` and ``rounds`` split the users evenly between the quantiles. Every user of
+    ``sgd_epsilon`` answers about each quantile with an equal part of epsilon. ``cells`` asks every user about
+    all quantiles at once, and the reports of a histogram serve all quantiles.
 
-    n counts the users asked, and ``ends`` is the public range of the values: without it there are no rows of
-    protocols that need one. ``half_width`` is one for all quantiles, or one for each in the order of
-    ``taus``. There are more replicates if errors have heavy tails. Other settings are those of
-    :class:`Target` and :class:`PlanOptions`.
+    n counts the users asked. ``ends`` is the public range of the values. If it is None, protocols that need a
+    range have no rows. ``half_width`` is one number for all quantiles, or one for each in the order of
+    ``taus``. ``replicates`` is the size of a batch of replicates: a row takes up to six. Other settings are
+    those of :class:`Target` and :class:`PlanOptions`.
 
     Returns
     -------
     list of (dict, Forecast)
-        Sorted by quantile, then by users needed (by half width at n if none is wanted). All numbers of a row
-        are those of its interval. Its keys are on the page of plans (docs/pilot_to_plan.md), and ``pilot``,
-        ``pilot_values`` and ``pilot_quantile``, that of the values themselves.
+        Sorted by quantile, then by users needed, or by half width if none is wanted. All numbers of a row are
+        those of its interval. docs/pilot_to_plan.md describes the keys.
     """
     if len(set(taus)) < len(taus):
         raise InputError("tau", list(taus), "each level once")
@@ -172,27 +167,23 @@ def compare_designs(
     if min(int(target.answering * n) for target in targets) < len(taus):
         raise InputError("n", n, "at least one answering user for each quantile")
     pairs: list[Pair] = []
-    # The quantiles of a design one after the other, since they share its simulations.
+    # The quantiles of a design follow each other, since they share its simulations.
     forecasts = [[*make_forecasts(target, ends, scale, steps)] for target in targets]
     for design in zip(*forecasts, strict=True):
         for forecast in design:
             row = predict_row(forecast, n, epsilon, replicates, seed, goals[forecast.target.tau])
             pairs.append((row | {"cautions": "; ".join(row["cautions"])}, forecast))
-
-    def users_then_length(pair: Pair) -> tuple[float, float, float]:
-        row = pair[0]
-        return row["tau"], row["n_needed"] or math.inf, row["half_width"] or math.inf
-
-    return sorted(pairs, key=users_then_length)
+    lengths = ("n_needed", "half_width")
+    return sorted(pairs, key=lambda pair: (pair[0]["tau"], *(pair[0][name] or math.inf for name in lengths)))
 
 
 def choose_design(pairs: Sequence[Pair]) -> list[str]:
-    """Mark the rows of the best design. Say why it is the best, and what would change that.
+    """Mark the rows of the best design. Say why it is the best, and what would change the answer.
 
-    Of the designs that hold the level for every quantile, it has the smallest worst ratio of a half width to
-    the wanted one (to that of the least possible variance, if none is wanted). Intervals of which most end at
-    the range do not count, since their length measures nothing. Near values that many records share, only
-    outer intervals count: others are simulated with a smooth law.
+    Designs that hold the level for every quantile are ranked by their largest ratio of a half width to the
+    wanted one. If none is wanted, the ratio is to the half width of the least possible variance. A design is
+    not ranked if most of its intervals end at the range, since their length measures nothing. Near values
+    that many records share, only outer intervals are ranked: others are simulated with a smooth law.
     """
     designs: dict[str, list[Row]] = {}
     for row, forecast in pairs:
@@ -248,7 +239,7 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
 
 
 def rank_designs(designs: Mapping[str, list[Row]]) -> dict[str, float]:
-    """Worst ratios of the designs that hold their level for every quantile, the smallest first."""
+    """Largest ratio of half widths of each design that is ranked, the smallest first."""
 
     def suits(row: Row) -> bool:
         measured = row["state"] == HOLDS and row["half_width"] and row["range_end"] <= 0.5
@@ -267,9 +258,9 @@ def describe_design(name: str, designs: Mapping[str, list[Row]]) -> str:
 
 
 def shuffled_budget(epsilon: float, users: int) -> float | None:
-    """Largest budget above epsilon whose shuffled reports are (epsilon, DELTA)-DP, to .001, or None.
+    """Largest budget of a report, to .001, whose shuffled reports are (epsilon, DELTA)-DP.
 
-    By the theorem of :func:`ldpflow.numerics.accounting.shuffled_guarantee`.
+    None if no budget above epsilon is, by :func:`ldpflow.numerics.accounting.shuffled_guarantee`.
     """
     most = min(largest_local_epsilon(users, DELTA), EPSILONS[-1])
     larger = [k / 1000 for k in range(math.floor(most * 1000), math.floor(epsilon * 1000), -1)]
@@ -282,11 +273,10 @@ def make_forecasts(
     scale: float | None = None,
     steps: Algorithm | None = None,
 ) -> Iterator[Forecast]:
-    alone = SgdForecast(target, steps)
-    yield alone
+    yield SgdForecast(target, steps)
     if target.quantiles > 1:
         yield SplitBudgetForecast(target, steps)
-        if alone.undeclared is None and target.answers == 1:
+        if target.answers == 1:
             yield CellsForecast(target, steps)
     if ends is None:
         return
@@ -367,20 +357,14 @@ def predict_row(
 def simulate_precisely(
     forecast: Forecast, n: int, epsilon: float, replicates: int, seed: int
 ) -> Simulated | None:
-    """Simulate until the RMSE is precise and the coverage decided, in batches of ``replicates``.
-
-    At most ``forecast.batches`` batches for the RMSE, and DECIDING for the coverage.
-    """
+    """Simulate ``forecast.batches`` batches of replicates, and more if the coverage is undecided."""
     t = forecast.target
     found = forecast.simulate(n, epsilon, replicates, seed)
-    for batch in range(1, max(forecast.batches, DECIDING)):
+    for batch in range(1, DECIDING):
         if found is None:
             break
-        squares = found.squares(t.truth)
-        error = squares.std() / (2.0 * squares.mean() * math.sqrt(len(squares)))  # of the RMSE, relative
-        precise = batch >= forecast.batches or error <= PRECISE
         state = level_state(t.level, found.coverage(t.truth), len(found.estimate))
-        if precise and (state != UNDECIDED or batch >= DECIDING):
+        if batch >= forecast.batches and state != UNDECIDED:
             break
         further = forecast.simulate(n, epsilon, replicates, seed + 1000 * batch)
         assert further is not None
@@ -390,11 +374,12 @@ def simulate_precisely(
 
 
 def add_simulation(row: Row, t: Target, found: Simulated) -> None:
-    half_width, coverage, squares = found.half_width(), found.coverage(t.truth), found.squares(t.truth)
+    half_width, coverage = found.half_width(), found.coverage(t.truth)
+    errors = found.estimate[np.isfinite(found.estimate)] - t.truth
     shares = {"range_end": float(found.range_end.mean()), "undefined": float(np.isnan(found.lower).mean())}
     row |= shares | {
         "half_width": half_width if math.isfinite(half_width) else None,
-        "efficiency": (row["half_width_bound"] / t.z) ** 2 / float(squares.mean()),
+        "efficiency": (row["half_width_bound"] / t.z) ** 2 / float(np.mean(errors**2)),
         "coverage": coverage,
         "coverage_mcse": math.sqrt(coverage * (1.0 - coverage) / len(found.estimate)),
         "state": level_state(row["level"], coverage, len(found.estimate)),
@@ -405,7 +390,7 @@ def add_simulation(row: Row, t: Target, found: Simulated) -> None:
 
 
 def level_state(level: float, coverage: float, replicates: int) -> str:
-    """State of an interval at its level, by the rule that all verdicts follow, within SHORT."""
+    """Whether an interval holds its level less SHORT, as :func:`ldpflow.results.arena.judge` decides."""
     row = {"level": level, "coverage_failures_as_misses": coverage, "replicates": replicates}
     return judge(row, SHORT)
 
@@ -437,7 +422,7 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
 
 
 def find_users(row: Row, forecast: Forecast, half_width: float, replicates: int, seed: int) -> int | None:
-    """Fewest users to ask; None beyond 10^12, or if no interval is recommended at any number."""
+    """Fewest users to ask; None if more than 10^12 are needed, or no method is recommended at any number."""
     epsilon, count = row["epsilon"], min(replicates, forecast.searched)
     if not isinstance(forecast, SgdForecast):
         return first_of(USERS, lambda n: reaches(forecast, n, epsilon, half_width, count, seed))
@@ -451,7 +436,8 @@ def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int
     if not isinstance(forecast, SgdForecast):
         return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed))
     budgets = EPSILONS
-    if math.isinf(forecast.expected_half_width(n, EPSILONS[-1])):  # no interval, but perhaps with less
+    # No method may be recommended at the largest budget, but one at the row's.
+    if math.isinf(forecast.expected_half_width(n, EPSILONS[-1])):
         budgets = EPSILONS[: bisect_right(EPSILONS, row["epsilon"])]
 
     def search(wanted: float) -> float | None:
@@ -469,7 +455,11 @@ def search_path(
     replicates: int,
     seed: int,
 ) -> Number | None:
-    """Search with the expected half width, corrected by its error in the row, then at the value found."""
+    """Search for users or a budget by the expected half width, which simulations correct.
+
+    The ratio of simulated to expected half width is that of the row in the first search. In the second search
+    it is that at the value found.
+    """
     expected = forecast.expected_half_width(row["n"], row["epsilon"])
     known = row["half_width"] is not None and math.isfinite(expected)
     found = search(half_width * expected / row["half_width"] if known else half_width)
@@ -483,10 +473,11 @@ def search_path(
 def reaches(
     forecast: Forecast, n: int, epsilon: float, half_width: float, replicates: int, seed: int
 ) -> bool:
-    """Whether half of the simulated half widths, plus two standard errors, are at most the wanted one.
+    """Whether the median of simulated half widths is at most the wanted one, with a margin.
 
-    Half widths of histograms are multiples of half a bin: without the margin, other replicates could have
-    another median. A fifth of the replicates decides if its share is four standard errors away.
+    The share of half widths up to the wanted one has to be at least 1/2 plus two standard errors. Half widths
+    of histograms are multiples of half a bin. Without the margin, other replicates could have another median.
+    If the share among a fifth of the replicates is four standard errors away, it decides.
     """
     least = min(0.5 + 1.0 / math.sqrt(replicates), 1.0)
     share = 0.0

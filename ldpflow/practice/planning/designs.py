@@ -1,8 +1,8 @@
 """Design of a collection: the study file that later commands read.
 
-The file is an ordinary study with one path or protocol, one n, level and interval method. c and theta0 of a
-pilot are functions of its values, and every user receives them. A public file holds no other fact of a pilot:
-its law is ``unknown``, so that it cannot be simulated.
+The file is an ordinary study with one path or protocol, one n, one level and one interval method. With a
+pilot, c and theta0 are functions of its values, and every user receives them. A public file holds no other
+fact about a pilot. Its law is ``unknown``, and it cannot be simulated.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from ldpflow.study.reading import CollectionFacts, toml_text
 
 
 def enough_replicates(level: float) -> int:
-    """Fewest replicates, in batches of 512, that show with probability .88 that a level is held."""
+    """Fewest replicates that show with probability .88 that an interval holds its level, in steps of 512."""
     return next(n for n in itertools.count(512, 512) if probability_to_hold(level, n) >= 0.88)
 
 
 @dataclass(frozen=True)
 class Design:
-    """Components of one collection by table of a study file, and the users who answer.
+    """Components of one collection by table of a study file, and the number of users who answer.
 
     ``reports``: reports of each user in all collections together. ``of_pilot``: settings that are functions
-    of a pilot, if there is one. ``taus``: levels for which it serves, if not the problem's own.
+    of the pilot, if there is one. ``taus``: levels of the quantiles, if they are not those of the problem.
     """
 
-    parts: Mapping[str, Settings] = field(repr=False)  # with the values of a pilot
+    parts: Mapping[str, Settings] = field(repr=False)  # hidden, since they have a pilot's values
     n: int
     level: float
     reports: int = 1
@@ -44,14 +44,14 @@ class Design:
     taus: Sequence[float] = ()
 
     def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
-        """Settings of ``analyse`` for its reports, of the quantile ``tau`` if there are several."""
+        """Settings of ``analyse`` for reports of this design. ``tau``: the quantile, if there are several."""
         found = analysis_settings(self.parts) | {"level": self.level}
         if tau is not None and "tau" in found["problem"]:
             found["problem"]["tau"] = tau
         return found
 
     def text(self, public: bool, unit: str | None) -> str:
-        """Study file; ``public``: without facts of the pilot but c and theta0."""
+        """Text of the study file. ``public``: c and theta0 are its only facts about the pilot."""
         tables = {name: table_of(part) for name, part in self.parts.items()}
         problem = tables["problem"]
         if self.taus:
@@ -67,7 +67,7 @@ class Design:
         if public:
             comments.append("The law of the values is left out: sweep cannot simulate this file.")
         elif PILOT_VALUES in problem:
-            comments.append(f"{PILOT_VALUES} holds values of the pilot: keep this file as private as them.")
+            comments.append(f"{PILOT_VALUES} has values of the pilot: keep this file as private as it.")
         method = tables.pop("method")
         settings = {
             "seed": 1,
@@ -90,7 +90,7 @@ def check_new(file: str | Path, force: bool) -> None:
 
 
 def write_files(texts: Mapping[Path, str], force: bool) -> None:
-    """Write all files, or none if one of them exists. ``force`` replaces existing files."""
+    """Write all files, or none if one of them exists and ``force`` is not set."""
     for file in texts:
         check_new(file, force)
     for file, text in texts.items():

@@ -1,8 +1,9 @@
 """Accuracy of one protocol for one quantile, by simulation of its default interval.
 
-The asymptotic variance of the estimate misses the bias inside bins, the gain of isotonic regression, the cost
-of steering and the length of an interval. Simulation of the exact law of the counts has them all and takes
-half a second. LDP-SGD is simulated user by user, with the interval that a plan recommends for its path.
+The asymptotic variance of an estimate says nothing about the bias inside bins, the gain of isotonic
+regression, the users that ``rounds`` spends on its search, and the length of the interval. A simulation from
+the exact law of the counts has all of them, and takes half a second. LDP-SGD is simulated user by user, with
+the interval that a plan recommends for its path.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from ldpflow.numerics.running_sums import RUNNING_SUMS
 from ldpflow.numerics.streams import LANES, address_digests
 from ldpflow.practice.planning.designs import Design
 from ldpflow.practice.planning.method import RECOMMENDED, expected_interval, own_fit, users_with_method
-from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of, undeclared_steps
+from ldpflow.practice.planning.sources import OwnSteps, Source, problem_of
 from ldpflow.results.arrival import Arrival, predict_arrivals
 from ldpflow.results.protocol_curves import bit_variance, level_with_dropout, level_with_liars
 from ldpflow.settings import Settings
@@ -55,9 +56,9 @@ from ldpflow.simulators.simulator import Cell
 
 Floats = NDArray[np.float64]
 
-DECIDING = 6  # batches of replicates after which a coverage may stay undecided
-MOST_STEPS = 2 * 10**9  # of a simulation of LDP-SGD, over all replicates: some seconds
-ROUNDS = 5  # of thresholds
+DECIDING = 6  # most batches of replicates of a row, after which its coverage may stay undecided
+MOST_STEPS = 2 * 10**9  # steps of all replicates of a simulation of LDP-SGD, which take some seconds
+ROUNDS = 5  # rounds of the protocol ``rounds``
 FEWEST = 100  # replicates that a median length needs
 METHODS: dict[str, IntervalMethod] = {
     "fieller": Fieller(),
@@ -70,8 +71,8 @@ METHODS: dict[str, IntervalMethod] = {
 class Target:
     """Quantile to estimate.
 
-    ``together``: levels of all quantiles that are wanted from the same users, in order. ``source``: origin of
-    LDP-SGD's steps and recommended method. The others are those of :class:`PlanOptions`.
+    ``together``: levels of all quantiles that are wanted from the same users, increasing. ``source``: what
+    gives LDP-SGD its steps and its recommended method. The other fields are those of :class:`PlanOptions`.
     """
 
     law: Law
@@ -111,7 +112,7 @@ class Target:
 
     @cached_property
     def grid(self) -> float:
-        """Distance of the values of a rounded column, 0 without rounding."""
+        """Distance between neighbouring values of a rounded column, 0 for values that are not rounded."""
         return self.source.spacing(self.law)
 
     @cached_property
@@ -128,7 +129,7 @@ class Target:
 
     @cached_property
     def slope(self) -> float:
-        """Length in the unit of the data of a short interval of length 1 on the source's scale."""
+        """Factor that turns a short length on the source's scale into one in the unit of the data."""
         return float(slope(self.source.transform, self.law.quantile(self.tau)))
 
     def quantile(self, level: float) -> float:
@@ -136,16 +137,12 @@ class Target:
 
 
 class Simulated(NamedTuple):
-    """Estimates and default intervals of replicates; limits are NaN for an undefined interval."""
+    """Estimates and intervals of replicates, shape (replicates,). An undefined interval has limits NaN."""
 
     estimate: Floats
     lower: Floats
     upper: Floats
     range_end: NDArray[np.bool_]
-
-    def squares(self, truth: float) -> Floats:
-        """Squared errors of the estimates that are defined."""
-        return np.asarray((self.estimate[np.isfinite(self.estimate)] - truth) ** 2)
 
     def coverage(self, truth: float) -> float:
         """Share of the intervals that hold the truth; an undefined one is a miss."""
@@ -158,16 +155,16 @@ class Simulated(NamedTuple):
 
 
 class Forecast(ABC):
-    """One protocol for one target; n counts users asked."""
+    """One protocol for one target. In all methods, n counts the users asked."""
 
     name: str
-    needs = "range"
-    default = "outer"
-    splits_users = False  # between the quantiles
+    needs = "range"  # what must be known before the reports
+    default = "outer"  # name of the interval
+    splits_users = False  # whether each quantile has users of its own
     of_pilot: tuple[str, ...] = ()  # settings of its design that are functions of a pilot
-    serves_all = False  # one collection for all quantiles, whose problem is ``quantile``
-    batches = 4  # largest multiple of the replicates that makes the RMSE precise
-    searched = 200  # replicates of a search: a median length needs fewer than a coverage
+    serves_all = False  # whether one collection with the problem ``quantile`` serves all quantiles
+    batches = 4  # fewest batches of replicates of a row
+    searched = 200  # replicates in a search, which needs the median length alone
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -192,14 +189,14 @@ class Forecast(ABC):
 
     @abstractmethod
     def standard_error(self, n: int, epsilon: float) -> float:
-        """Asymptotic, in the unit of the data."""
+        """Asymptotic standard error in the unit of the data."""
 
     @abstractmethod
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        """Replicates with the default interval; None if there is none, with a caution that says why."""
+        """Simulate replicates; None if there is no interval or it cannot be simulated, as a caution says."""
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        """Name of the interval to which all numbers belong; None if none is recommended."""
+        """Name of the interval of the row, or None if no interval is recommended."""
         return self.default
 
     def users(self, n: int) -> int:
@@ -208,7 +205,7 @@ class Forecast(ABC):
 
     @abstractmethod
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
-        """Components of the collection but for its problem, by table."""
+        """Components of the collection by table, without the problem."""
 
     def method(self, name: str) -> IntervalMethod:
         """Method of an interval that :meth:`interval` names."""
@@ -220,7 +217,7 @@ class Forecast(ABC):
         return t.source.problem(t.tau) if isinstance(t.source, OwnSteps) else problem_of(t.law, t.tau)
 
     def design(self, n: int, epsilon: float) -> Design | None:
-        """Collection of the row; None without an interval."""
+        """Collection of the row, or None if no interval is recommended."""
         name, t = self.interval(n, epsilon), self.target
         if name is None:
             return None
@@ -230,14 +227,14 @@ class Forecast(ABC):
 
     @abstractmethod
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        """Limits of the formula, in words."""
+        """Warnings about the design at n users."""
 
     def liars_level(self, epsilon: float, push: str) -> float:
-        """Level of the quantile that is estimated with liars."""
+        """Level of the quantile that is estimated if liars push the estimate "up" or "down"."""
         return level_with_liars(self.target.tau, epsilon / self.messages(), self.target.liars, push)
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
-        """Bias that the liars cause, unit of the data: the larger of both directions."""
+        """Largest bias that liars cause, in the unit of the data. Infinite if they decide the estimate."""
         t, levels = self.target, [self.liars_level(epsilon, push) for push in ("down", "up")]
         if not all(0.0 < level < 1.0 for level in levels):
             return math.inf
@@ -257,23 +254,22 @@ class SgdForecast(Forecast):
     coordinate = 0  # of the quantile, in theta
 
     def __init__(self, target: Target, steps: Algorithm | None = None) -> None:
-        """``steps``: an algorithm whose start and steps are taken, if the source has none."""
+        """Take start and steps from ``steps``, or from LDP-SGD's defaults, unless the source chooses them."""
         super().__init__(target)
         self.steps = steps or LdpSgd()
-        self.undeclared = undeclared_steps(self.steps)
 
     def rounds(self, n: int) -> int:
         return n
 
     def algorithm(self, users: int) -> LdpSgd:
-        """Algorithm of a path of this number of users, with steps for each of its quantiles."""
+        """LDP-SGD with the steps and starts of a path of this number of users."""
         t, given = self.target, self.steps
         if isinstance(t.source, OwnSteps):
             return t.source.algorithm(t.together if self.dimension > 1 else (t.tau,), users)
         return LdpSgd(c=given.step_constant(), gamma=given.step_exponent(), theta0=given.theta0)
 
     def state(self, n: int, epsilon: float) -> int:
-        """Bytes of a path's record: iterates, sums of iterates, and the sums of its interval method."""
+        """Bytes of a path's record: iterates, their sums, and the running sums of the interval method."""
         users, method = self.users(n), self.method(self.interval(n, epsilon) or "TR")
         request = self.path(users, epsilon).needs((Cell(users, method, self.target.level),))
         sums = sum(RUNNING_SUMS[name].count(self.dimension) for name in request.sums)
@@ -306,21 +302,15 @@ class SgdForecast(Forecast):
         return self.target.source.method(arrival, case)
 
     def interval(self, n: int, epsilon: float) -> str | None:
-        """Recommended method of the path, which may cover although an average does not arrive."""
-        return None if self.undeclared else self.judge(n, epsilon)[1]
+        return self.judge(n, epsilon)[1]
 
     def expected_half_width(self, n: int, epsilon: float) -> float:
-        if self.undeclared:
-            return math.inf
         arrival, method = self.judge(n, epsilon)
         found = None if method is None else expected_interval(arrival, method)
         error = arrival.standard_error * self.target.slope
         return math.inf if found is None else found.length * self.target.z * error
 
     def expected_users(self, epsilon: float, half_width: float) -> int | None:
-        """Users to ask so that :meth:`expected_half_width` is at most this."""
-        if self.undeclared:
-            return None
         error = half_width / self.target.z
         first = math.ceil(self.step_variance(epsilon) / (self.target.density * error) ** 2)
         found = users_with_method(
@@ -358,8 +348,6 @@ class SgdForecast(Forecast):
         return Simulated(estimate, lower, upper, np.zeros(count, dtype=bool))
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        if self.undeclared:
-            return [f"{self.undeclared} does not declare steps c i^-gamma: nothing is computed from them"]
         arrival, method = self.judge(n, epsilon)
         words, found = arrival.verdict.replace("_", " "), []
         if arrival.refused:
@@ -403,7 +391,7 @@ class CellsForecast(SgdForecast):
         return Cells(epsilon=epsilon)
 
     def recommend(self, arrival: Arrival, case: Approach) -> str | None:
-        # One method serves all quantiles: its simulated coverage says whether degree 2 is enough.
+        # All quantiles get TR of degree 2. The simulated coverage shows whether it is enough.
         return None if super().recommend(arrival, case) is None else "TR"
 
     @cached_property
@@ -416,11 +404,11 @@ class CellsForecast(SgdForecast):
         return level_with_liars(t.tau, epsilon, t.liars, push, t.place + 1, t.quantiles)
 
     def method(self, name: str) -> IntervalMethod:
-        return TranscriptRegression(degree=2, separate=True, variance="residual")  # as of ldpflow analyse
+        return TranscriptRegression(degree=2, separate=True, variance="residual")  # as ldpflow analyse has it
 
 
 class CountsForecast(Forecast):
-    """A protocol without a path; ``template`` has its settings but for the budget and the users' answers."""
+    """A protocol without a path. ``template`` lacks its budget and settings of the users who answer."""
 
     def __init__(self, target: Target, template: Any, scale: str = "") -> None:
         super().__init__(target)
@@ -440,7 +428,7 @@ class CountsForecast(Forecast):
         return int(self.template.interaction_rounds())
 
     def cautions(self, n: int, epsilon: float) -> list[str]:
-        """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
+        """Warnings if the quantile is outside the range, or if noise dominates the counts of its tail."""
         t = self.target
         low, high = self.template.ends
         tail = min(t.tau, 1.0 - t.tau)
@@ -452,8 +440,6 @@ class CountsForecast(Forecast):
 
 
 class RoundsForecast(CountsForecast):
-    """Rounds of thresholds."""
-
     default = "fieller"
     splits_users = True
     batches = 2
@@ -462,7 +448,7 @@ class RoundsForecast(CountsForecast):
         return 16 * int(sum(self.template.thresholds())) * self.target.quantiles
 
     def standard_error(self, n: int, epsilon: float) -> float:
-        """That of the bound."""
+        """Standard error of an estimate with the least possible variance."""
         t = self.target
         variance = t.quantiles * bit_variance(t.tau, epsilon, t.answers)
         return math.sqrt(variance / (t.answering * n)) / t.density
@@ -476,13 +462,13 @@ class RoundsForecast(CountsForecast):
 
 
 class OneShotForecast(CountsForecast):
-    """A protocol of one round, with bins chosen by rule for every n and epsilon."""
+    """A protocol of one round. Its number of bins is chosen by its rule for every n and epsilon."""
 
     serves_all = True
 
     @cached_property
     def problem(self) -> QuantileProblem:
-        """The problem whose sweep draws the pilot's records themselves, if the plan does."""
+        """The problem of the design. A sweep draws the pilot's own records if the plan does."""
         found, drawn = super().problem, self.target.counted_law.table
         if not isinstance(drawn, Records):
             return found
@@ -516,7 +502,7 @@ class OneShotForecast(CountsForecast):
         return take_limits(t, run.intervals([t.tau], [t.z], "outer"))
 
     def liars_shift(self, n: int, epsilon: float, seed: int) -> float:
-        """By simulation at a large n, where bins have their final bias and noise is small."""
+        """Simulate a large n, at which noise is small."""
         t, k, many = self.target, self.bins(n, epsilon), max(n, 10**10)
 
         def median(share: float, push: str) -> float:
@@ -530,7 +516,8 @@ class OneShotForecast(CountsForecast):
     def cautions(self, n: int, epsilon: float) -> list[str]:
         found = super().cautions(n, epsilon)
         edges = self.template.edges(self.bins(n, epsilon))
-        drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)  # F a line in a bin
+        # The quantile of the law that is uniform within each bin.
+        drawn = line_quantile(edge_cdf(self.target.law, edges), edges, self.target.tau)
         bias = self.target.slope * abs(drawn - self.target.law.quantile(self.target.tau))
         ratio = bias / self.standard_error(n, epsilon)
         if ratio > 0.5 and "outside range" not in found:
@@ -538,7 +525,7 @@ class OneShotForecast(CountsForecast):
         return found
 
 
-@lru_cache(maxsize=32)  # all quantiles of one comparison share the intervals
+@lru_cache(maxsize=32)  # the quantiles of a comparison share their intervals
 def path_intervals(
     path: OnePass, method: IntervalMethod, users: int, level: float, replicates: int, seed: int
 ) -> Floats:
@@ -551,14 +538,14 @@ def path_intervals(
         return np.stack([found.estimate, found.lower[0], found.upper[0]])
 
     first, *others = (range(replicates)[at : at + LANES] for at in range(0, replicates, LANES))
-    found = [compute(first)]  # compiles what the threads share
+    found = [compute(first)]  # compiles the kernel once for all threads
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return np.concatenate([*found, *pool.map(compute, others)], axis=2)
 
 
 @lru_cache(maxsize=DECIDING)  # the quantiles of a design share its batches
 def shared_run(protocol: OneShot, law: Law, tau: float, n: int, replicates: int, seed: int) -> Histograms:
-    """Replicates of a protocol without liars, for which ``tau`` is any level."""
+    """Simulate a protocol without liars. Its result does not depend on ``tau``."""
     return run_one_shot(protocol, law, tau, n, keys_of(protocol, n, replicates, seed))
 
 

@@ -1,14 +1,13 @@
 """Recommended interval method of a path: expected coverage and length, and users needed.
 
-Coverages and lengths of 90% intervals come from our simulation study of 384 paths with 400 replicates each:
+Coverages and lengths of 90% intervals come from a simulation study of 384 paths with 400 replicates each:
 normal, exponential and lognormal laws, tau .5, .9 and .99, eps .5, 1 and 2, n = 1e4 and 1e5, c over a factor
 of 128 (docs/pilot_to_plan.md has the whole table).
 
 The bias of regression on the transcript (TR) is predicted without simulation. The Gaussian closure
-(ldpflow.results.arrival) gives mean and variance of the iterates along the run, and so the expected sums that
-TR fits. If a polynomial of its degree does not fit the mean gradient, the root of the expected fit is not
-theta*. The distance, in TR's standard errors, is the bias. The digits that the fit loses are known too. With
-too few digits left the bias is undefined.
+(ldpflow.results.arrival) gives mean and variance of the iterates along the run. The expected sums of TR's fit
+follow from them. If no polynomial of TR's degree fits the mean gradient, the root of the expected fit differs
+from theta*. The difference, in standard errors of TR, is the bias.
 """
 
 from __future__ import annotations
@@ -33,20 +32,20 @@ from ldpflow.results.arrival import (
 )
 from ldpflow.simulators.approach import Approach
 
-RATIO = 1.08  # of consecutive times: the iterates between them get one normal law
-NODES = 40
-MARGIN = 10.0  # one spare digit: replicates of a path differ
+RATIO = 1.08  # ratio of consecutive times; the iterates between two times get one normal law
+NODES = 40  # points that represent a normal law
+MARGIN = 10.0  # one spare digit, since replicates of a path differ
 
 
 class ExpectedFit(NamedTuple):
-    """Bias of TR's root in standard errors (or NaN), and whether the fit has enough digits."""
+    """Bias of TR's root in standard errors (or NaN), and whether enough digits are left after rounding."""
 
     bias: float
     defined: bool
 
 
 def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
-    """Fit the expected sums of a quantile's path."""
+    """Predict the bias of TR for a quantile's path, from a fit of the expected sums."""
     first, order, degree = method.first(case.steps), method.order(), method.degree
     if case.steps - first < order + 2:
         return ExpectedFit(math.nan, False)
@@ -90,7 +89,8 @@ TABLE = (
     (math.inf, 1.0, Expected(0.91, 1.12), Expected(0.92, 1.35)),
     (math.inf, 1.5, Expected(0.88, 1.12), Expected(0.91, 1.28)),
 )
-"""Upper limits of K (relaxation times) and |b| (bias), then results of TR of degree 2 and of degree 3."""
+"""Upper limit of K (relaxation times), upper limit of |b| (bias in standard errors of the oracle), results of
+TR of degree 2, results of TR of degree 3."""
 
 TR_LENGTH = 1.12
 """Length of TR's intervals over the oracle's, in long runs."""
@@ -104,25 +104,25 @@ FEWEST_TIMES = {"TR": 25.0, "TR3": 45.0}
 MOST_BIAS = 0.25
 """Largest predicted bias of TR, in its standard errors, at which it is recommended.
 
-Chosen on 620 random paths (13 laws, tau .1 to .9, eps .5 to 2, n = 1e4 to 1e5, 400 replicates of 90%
-intervals) and checked on 300 others: TR covers .87 or more in the 184 of them where it is recommended, TR3
-.865 or more in 155. In the paths that only this bound excludes, coverage is as low as .66 and .13.
+The bound was chosen on 620 random paths (13 laws, tau .1 to .9, eps .5 to 2, n = 1e4 to 1e5, 400 replicates
+of 90% intervals) and checked on 300 others. TR covers .87 or more in the 184 of the 300 paths where it is
+recommended, TR3 .865 or more in 155. In paths that are excluded by this bound alone, TR covers as little as
+.66 and TR3 as little as .13.
 """
 
 Number = TypeVar("Number", int, float)
 
-PER_DOUBLING = 4
+PER_DOUBLING = 4  # numbers of users per factor of 2 in a search
 DOUBLINGS = 14
-BETWEEN = 8
+BETWEEN = 8  # paths that are followed at once
 
 
 def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | None:
     """Recommended method of a path: ``TR``, ``TR3`` (degree 3, burn_in "0.01n"), or None.
 
     Intervals around averages (BB, BM, SN) need many relaxation times: with fewer they are too short, even
-    without bias. Below :func:`ldpflow.results.arrival.feasible_n` no steps give them those and little bias.
-    Transcript regression does not inherit the average's bias, but has one of its own if its polynomial
-    does not fit the law of ``case``.
+    without bias. Transcript regression does not inherit the average's bias, but is biased if its polynomial
+    does not fit the law of ``case``. None for ``case``: this bias is not predicted.
     """
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     long = k >= FEWEST_TIMES["TR3"]
@@ -143,7 +143,10 @@ def fits(case: Approach | None, method: str) -> bool:
 
 
 def expected_interval(arrival: Arrival, method: str) -> Expected | None:
-    """Coverage and length of the recommended method's 90% interval in the study, for paths like this one."""
+    """Coverage and length of a method's 90% interval in the study, at these relaxation times and this bias.
+
+    None with fewer than 15 relaxation times, or with a larger bias than the study has.
+    """
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     if k < 15:
         return None
@@ -166,20 +169,21 @@ def users_with_method(
     level: float,
     first: int,
 ) -> tuple[int, str] | None:
-    """Fewest users for a median half width of at most ``half_width``, and their recommended method.
+    """Fewest users, to 2%, for a median half width of at most ``half_width``, and their recommended method.
 
-    Lengths are those of the study, at equal relaxation times and bias. The search starts at ``first``, the
-    users that the oracle's interval needs, and ends at 16,000 times as many: None if these are too few. The
-    result is exact to 2%. ``path`` makes the path of n users, ``method`` recommends a method for a path.
+    ``path`` makes the path of n users, and ``method`` recommends a method for a path. The search starts at
+    ``first``, the users that the oracle's interval needs. It ends at 16,000 times as many, and returns None
+    if they are too few.
     """
     z = constants.normal_quantile(0.5 + level / 2)
 
     def first_short(counts: Sequence[int]) -> tuple[int, str] | None:
-        for start in range(0, len(counts), BETWEEN):  # some at once: paths with equal steps are one run
+        for start in range(0, len(counts), BETWEEN):  # paths with equal steps are followed in one run
             cases = [path(count) for count in counts[start : start + BETWEEN]]
             for case, arrival in zip(cases, predict_arrivals(cases), strict=True):
                 oracle = z * arrival.standard_error
-                name = method(arrival, case) if oracle <= half_width else None  # no method is shorter
+                # No method has a shorter interval than the oracle.
+                name = method(arrival, case) if oracle <= half_width else None
                 length = None if name is None else expected_interval(arrival, name)
                 if name is not None and length is not None and length.length * oracle <= half_width:
                     return counts[start + cases.index(case)], name

@@ -1,4 +1,4 @@
-"""Plan of a study, a pilot's column or public bounds: rows, cautions, advice, and a check by simulation."""
+"""Plan of a study, a pilot's column or public bounds, with cautions, advice, and a check by simulation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +29,6 @@ from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
 from ldpflow.practice.planning.sources import OwnSteps, source_of
 from ldpflow.practice.transcripts.collection import read_collection
-from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
 
@@ -44,18 +42,17 @@ SHOWN = (
     "interval", "half_width", "coverage", "arrival", "recommended", "n_with_method",
     "method_needed", "n_needed",
 )  # fmt: skip
-"""Results in the text of a plan."""
+"""Results that the text of a plan shows."""
 
 MOST_DESIGNS = 5
 """Best designs of a comparison that a text or a terminal shows."""
 
-FAILURES = 0.05  # share of the rows above which a method is undefined
-SHORT = 0.03  # coverage this far below the level is short
-WILSON = 0.02  # and so is a Wilson interval that ends this far below it
+FAILURES = 0.05
+SHORT = 0.03
+WILSON = 0.02
 
 
 def add_recommended(study: Study) -> Study:
-    """The study with the oracle and every method that a plan recommends, each once."""
     methods = list(study.method)
     for kind, settings in (("oracle", {}), *(("TR", own) for own in RECOMMENDED.values())):
         entry = Entry.of("method", kind, {name: (value,) for name, value in settings.items()})
@@ -72,10 +69,11 @@ def name_of(row: Mapping[str, Any]) -> str:
 
 
 def judgement(row: Mapping[str, Any]) -> str:
-    """Whether a method covers, from its row of a summary.
+    """Judge whether a method covers, from its row of a summary.
 
-    ``undefined``: more than 5% of the replicates have no interval. ``good``: with failures as misses,
-    coverage is at least level - .03 and its Wilson interval reaches level - .02. ``short``: all others.
+    ``undefined``: more than 5% of the replicates have no interval. ``good``: coverage, failures counted as
+    misses, is at least level - .03, and its Wilson interval ends at level - .02 or above. Otherwise
+    ``short``.
     """
     if row["failure_share"] > FAILURES:
         return "undefined"
@@ -86,26 +84,24 @@ def judgement(row: Mapping[str, Any]) -> str:
 
 @dataclass
 class Plan:
-    """A plan: predictions, verdicts and advice, a row per design point.
+    """A plan: predictions, verdicts and advice.
 
     Parameters
     ----------
     rows : list of dict
-        One per tau, budget, n, level and coordinate. None: not predicted.
+        A row for each tau, budget, n, level and coordinate. A value of None is not predicted.
     cautions : list of str
-        About the data, the design and every row that does not arrive, with advice.
+        Warnings about the data and the design, and advice for every row whose path does not arrive.
     refused : bool
-        Whether a path does not arrive.
+        Whether the path of a row does not arrive.
     studies : list of Study
-        Studies that ``check`` runs.
+        Studies that ``check`` simulates. Empty for a comparison and for bounds.
     checked : list of dict
         Rows of the summaries of a check.
     designs : list of Design or None
-        Collection of every row; None for a comparison's row without an interval.
+        Collection of every row. None for a row of a comparison without an interval.
     advice : list of str
         Sentences of a comparison: the best design, the reason, and what would change the answer.
-    paths : list of list of str
-        Paths on which each row must hold: its own, and those under the other laws of a guess.
     """
 
     rows: list[dict[str, Any]]
@@ -115,25 +111,18 @@ class Plan:
     checked: list[dict[str, Any]] = field(default_factory=list, repr=False)
     designs: list[Design | None] = field(default_factory=list, repr=False)
     advice: list[str] = field(default_factory=list)
-    paths: list[list[str]] = field(default_factory=list, repr=False)
 
     def best_rows(self) -> list[dict[str, Any]]:
-        """Rows of a comparison's best designs. Empty if no design holds its level, and without `compare`."""
+        """Rows of the best designs of a comparison. Empty if no design holds its level, or without one."""
         return [row for row in self.rows if (row.get("rank") or math.inf) <= MOST_DESIGNS]
 
     def __str__(self) -> str:
-        """The advice, a table of the settings that differ and main results, and the number of cautions."""
+        """Advice, a table of the settings that differ and of the main results, and the number of cautions."""
         lines = lines_of(self)
         form = "  ".join(f"{{:>{max(map(len, column))}}}" for column in zip(*lines, strict=True))
         return "\n".join([*self.advice, *(form.format(*line) for line in lines), last_line(self)])
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        cells = ("".join(f"<td>{escape(text)}</td>" for text in line) for line in lines_of(self))
-        rows = "".join(f"<tr>{line}</tr>" for line in cells)
-        texts = [f"<p>{escape(text)}</p>" for text in (*self.advice, last_line(self))]
-        return f"{''.join(texts[:-1])}<table><tbody>{rows}</tbody></table>{texts[-1]}"
 
     def table(self) -> pa.Table:
         """The rows as an Arrow table."""
@@ -144,18 +133,18 @@ class Plan:
     def analysis_settings(self, row: int | None = None) -> dict[str, Any]:
         """Settings of ``analyse`` for reports that are collected by the design of a row.
 
-        They are problem, mechanism, steps and start at full precision, or the protocol, and the recommended
-        method, if any.
+        The settings are problem, mechanism, steps and start, or the protocol, and the recommended method if
+        there is one.
 
         Parameters
         ----------
         row : int, optional
-            Index of the row. Not needed if there is only one.
+            Index of the row. It may be left out if there is only one.
 
         Raises
         ------
         InputError
-            If there are several rows and ``row`` is None, or such reports cannot be analysed.
+            If there are several rows and ``row`` is None, or ``analyse`` cannot read such reports.
         """
         last = len(self.rows) - 1
         if row not in range(last + 1) and not (row is None and last == 0):
@@ -176,19 +165,19 @@ class Plan:
         unit: str | None = None,
         force: bool = False,
     ) -> list[Path]:
-        """Write the collection of a row as a study file, which sweeps and analyses read.
+        """Write a design as a study file, which ``sweep`` and ``analyse`` read.
 
-        Where every quantile has a collection of its own there is a file for each, with the level in its name.
+        If each quantile asks users of its own, there is a file for each, with the level in its name.
 
         Parameters
         ----------
         file : path
             A new file.
         protocol : str, optional
-            Design of a comparison; the best one by default.
+            Design of a comparison. By default the best one is written.
         public : bool
             Whether to leave out the law of the values: file, column and table of a pilot. c and theta0, which
-            every user receives, remain. The file can be read and not simulated.
+            every user receives, remain. ``analyse`` reads such a file, ``sweep`` cannot simulate it.
         unit : str, optional
             Unit of the data, in words.
         force : bool
@@ -202,7 +191,7 @@ class Plan:
         Raises
         ------
         InputError
-            If no such design has an interval, there are several epsilons, n or levels, or a file exists.
+            If the design has no interval, the plan has several epsilons, n or levels, or a file exists.
         """
         rows = [row | {"design": design} for row, design in zip(self.rows, self.designs, strict=True)]
         names = list(dict.fromkeys(row["protocol"] for row in rows if "protocol" in row))
@@ -211,11 +200,11 @@ class Plan:
         else:
             rows = [row for row in rows if row.get("protocol") == protocol]
         if not rows:
-            allowed = f"one of {', '.join(names)}" if names else "nothing without `compare`"
+            allowed = f"one of {', '.join(names)}" if names else "needs `compare`"
             hint = "No design is recommended." if protocol is None else ""
             raise InputError("protocol", protocol, allowed, hint)
         if len({(row.get("epsilon"), row["n"], row["level"]) for row in rows}) > 1:
-            raise InputError("output", str(file), "nothing but with one epsilon, n and level")
+            raise InputError("output", str(file), "needs a plan with one epsilon, n and level")
         found: dict[str, str] = {}
         for row in rows:
             design = row["design"]
@@ -230,20 +219,21 @@ class Plan:
         return files
 
     def check(self, engine: str = "serial", **options: Any) -> bool:
-        """Simulate every row with the recommended methods and those asked for.
+        """Simulate every row with the recommended methods and those of the study.
 
         Returns
         -------
         bool
-            Whether the recommended method is good at every row; False if none is recommended.
+            Whether the recommended method is good at every row. False if a row has no recommended method.
 
         Raises
         ------
         InputError
-            If the plan compares protocols: its rows are simulated already.
+            With ``compare``, where every row is simulated already, and with ``bounds``, which have no law.
         """
         if not self.studies:
-            raise InputError("check", True, "nothing with `compare`: every row is simulated already")
+            hint = "The rows of a comparison are simulated already. For bounds, check a study of your law."
+            raise InputError("check", True, "cannot be used with `compare` or `bounds`", hint)
         self.checked = []
         for study in self.studies:
             small = add_recommended(study).with_fields(replicates=CHECK_REPLICATES)
@@ -253,35 +243,34 @@ class Plan:
             assert summary is not None
             self.checked += [row | {"judgement": judgement(row)} for row in summary.to_pylist()]
         found: dict[Any, set[str]] = {}
+        keys = ("path", "n", "level", "coordinate")
         for row in self.checked:
-            place = (name_of(row), row["path"], row["n"], row["level"], row["coordinate"])
-            found.setdefault(place, set()).add(row["judgement"])
+            found.setdefault((name_of(row), *(row[name] for name in keys)), set()).add(row["judgement"])
         return all(
-            found.get((row["recommended"], path, row["n"], row["level"], row["coordinate"])) == {"good"}
-            for row, paths in zip(self.rows, self.paths, strict=True)
-            if row["arrival"] is not None  # nothing is predicted about such a path, and nothing recommended
-            for path in paths
+            found.get((row["recommended"], *(row[name] for name in keys))) == {"good"}
+            for row in self.rows
+            if row["arrival"] is not None  # otherwise no method is recommended
         )
 
 
 @with_options(PlanOptions)
 def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) -> Plan:
-    """Predict lengths and arrival, and users and budgets for a target; or compare protocols.
+    """Predict interval lengths, and the users and budgets that a length needs; or compare protocols.
 
-    An option of None is not given. Options marked * replace the study's values; all but the level (.9) are
-    needed with a pilot or bounds. ``half_width`` is in the unit of the data. The options after ``compare``
-    need it. ``answer_below`` and ``answer_above`` are multiplied by the response rate.
+    Options marked * replace the study's values. With a pilot or bounds they are needed, except ``level``,
+    which is then .9 by default. ``half_width`` is in the unit of the data. The options after ``compare``
+    cannot be used without it. ``answer_below`` and ``answer_above`` are multiplied by the response rate.
 
     Parameters
     ----------
     study : Study, str or path, optional
-        A study, its file, its text or the name of a bundled one; or, in its place, ``pilot`` or ``bounds``.
+        A study, its file, its text or the name of a bundled one. Give either this, ``pilot`` or ``bounds``.
     {options}
 
     Raises
     ------
     InputError
-        For settings that do not go together, or a fault of the file.
+        If options cannot be used together, or a file has a fault.
 
     Examples
     --------
@@ -309,7 +298,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
 
 
 def lines_of(found: Plan) -> list[list[str]]:
-    """Settings that differ and main results as texts, after their names. *: the design to take."""
+    """Lines of the table of a plan. The first has the names of columns. *: the design to take."""
     rows = found.best_rows() or found.rows
     names = [name for name in (*NAMED, "n", "level", "coordinate") if name in rows[0]]
     names = distinguishing_columns(names, rows, implied=True)
@@ -323,7 +312,7 @@ def lines_of(found: Plan) -> list[list[str]]:
 
 
 def last_line(found: Plan) -> str:
-    """What the table of a plan leaves out, and where it is."""
+    """Line below the table of a plan: number of rows left out and of cautions."""
     left = len(found.rows) - len(found.best_rows() or found.rows)
     legend = "*: the design to take; " if any(row.get("best") for row in found.rows) else ""
     legend += f"rows not shown: {left}; " if left else ""
@@ -352,15 +341,15 @@ def text_of_cautions(row: Mapping[str, Any]) -> str:
 
 
 def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None = None) -> Plan:
-    """The plan of a study, or of rows from a pilot or bounds: a check makes each a study."""
     complete(rows, given)
-    paths = [(row.simulator, *row.source.others(row.simulator, row.case)) for row in rows]
     checks = [study] if study is not None else []
-    if study is None:
-        checks = [study_of(row, path) for row, each in zip(rows, paths, strict=True) for path in each]
+    if given.pilot is not None:
+        oracle = INTERVAL_METHODS["oracle"](kind="oracle")
+        facts: dict[str, Any] = {"replicates": CHECK_REPLICATES, "seed": 1, "methods": oracle, "name": "plan"}
+        checks = [Study(**row.simulator.parts(), n=row.n, level=row.level, **facts) for row in rows]
     values = [row.values(given) for row in rows]
     names = [list(row) for row in values]
-    # Equal columns for all rows: None for a setting that a problem does not have.
+    # All rows have the same columns. A setting that a problem does not have is None.
     settings = dict.fromkeys(name for each in names for name in each[: each.index("n")])
     measures = dict.fromkeys(name for each in names for name in each[each.index("n") :])
     return Plan(
@@ -369,7 +358,6 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
         any(row.refused for row in rows),
         checks,
         designs=[design_of(row) for row in rows],
-        paths=[[f"p{path.key}" for path in each] for each in paths],
     )
 
 
@@ -377,9 +365,3 @@ def design_of(row: PlanRow) -> Design:
     method = {} if row.method is None else {"method": METHODS[row.method]}
     of_pilot = ("c", "theta0") if isinstance(row.source, OwnSteps) else ()
     return Design(row.simulator.parts() | method, row.n, row.level, of_pilot=of_pilot)
-
-
-def study_of(row: PlanRow, path: Simulator[Any, Any]) -> Study:
-    facts: dict[str, Any] = {"n": row.n, "level": row.level, "replicates": CHECK_REPLICATES, "seed": 1}
-    oracle = INTERVAL_METHODS["oracle"](kind="oracle")
-    return Study(**path.parts(), methods=oracle, name="plan", **facts)

@@ -1,9 +1,9 @@
 """Rows of a plan: predicted lengths and arrival, the method to use, users and budgets for a goal, and advice.
 
-An interval of level p whose standard error is right has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2} (Dette
-and Graw, Theorem 3.1). The oracle's interval has it, and intervals by BB and BM approach it as n grows. This
-length leaves out bias: the arrival of a path is predicted separately (ldpflow.results.arrival), and no length
-is predicted for a path that does not arrive.
+The oracle's interval of level p has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2} (Dette and Graw, Theorem
+3.1). Intervals by BB and BM approach this length as n grows. It allows for no bias. The bias of an average is
+predicted separately, as the arrival of its path (ldpflow.results.arrival). A path that does not arrive has no
+predicted length.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ldpflow.practice.planning.method import (
     recommend_method,
     users_with_method,
 )
-from ldpflow.practice.planning.sources import OwnSteps, Source, design, undeclared_steps
+from ldpflow.practice.planning.sources import Guess, OwnSteps, Source, design, undeclared_steps
 from ldpflow.results.arrival import LATTICE, Arrival, lattice_ratio, predict_arrivals, predict_simulators
 from ldpflow.simulators.approach import Approach, LimitLaw, approach, limit_law, with_epsilon
 from ldpflow.simulators.simulator import Simulator
@@ -38,7 +38,7 @@ from ldpflow.study import Study
 
 EPSILONS = [k / 10.0**digits for digits in range(8, 1, -1) for k in range(100, 1000)]
 EPSILONS += [k / 10.0 for k in range(100, 301)]
-"""Budgets that are searched: numbers of three digits from 1e-6 to 30."""
+"""Budgets of a search: all numbers of three digits from 1e-6 to 30."""
 
 NEEDED = ("n_needed", "arrival_needed", "epsilon_needed", "n_with_method", "method_needed")
 PER_GROUP = ("n_per_group", "arrival_per_group")
@@ -46,17 +46,17 @@ PER_GROUP = ("n_per_group", "arrival_per_group")
 
 @dataclass(eq=False)
 class PlanRow:
-    """Path at n users, a level and a coordinate; ``settings`` are the columns that identify it.
+    """Path at n users, a level and a coordinate. ``settings``: the columns that identify it.
 
-    ``arrival`` is under the law itself, None if not predicted. ``worst`` is the worst that the source allows
-    for, None for a study. ``needs`` has these numbers, None without a target (users per group: a difference)
-    or if the path does not arrive; those with a method need no arrival.
+    ``arrival`` is under the law itself, or None if it is not predicted. ``worst`` is the arrival that the
+    verdict of a pilot or bounds is from, None for a study. ``needs`` has these columns. Each is None without
+    the half width or difference that it is for. Those of the average are None if the path does not arrive.
 
-    * n_needed, arrival_needed: fewest users whose predicted length is at most the target, verdict at that n;
-    * epsilon_needed: smallest budget with which n users reach it, rounded up to three digits; infinite if
-      none does, None for a mechanism without ``epsilon``;
-    * n_with_method, method_needed: fewest users with the method that is recommended at that n;
-    * n_per_group, arrival_per_group: users per group that are needed to find the difference, verdict.
+    * n_needed, arrival_needed: fewest users for the half width by the oracle, and the verdict at that n
+    * epsilon_needed: smallest budget for the half width by the oracle, to three digits; infinite if no budget
+      of the search is enough, None for a mechanism without ``epsilon``
+    * n_with_method, method_needed: fewest users for the half width by the method recommended at that n
+    * n_per_group, arrival_per_group: users per group that find the difference, and the verdict at that n
     """
 
     simulator: Simulator[Any, Any]
@@ -91,7 +91,7 @@ class PlanRow:
 
     @cached_property
     def slope(self) -> float:
-        """Factor that converts a short length from the path's scale to the unit of rows."""
+        """Factor that turns a short length on the scale of theta into one in the unit of the data."""
         problem = self.simulator.parts()["problem"]
         return float(np.ravel(slope(problem.own_scale(), problem.truth()))[self.coordinate])
 
@@ -135,7 +135,8 @@ class PlanRow:
             **{name: self.needs[name] for name in NEEDED},
             "relaxation_times_planned": getattr(found, "relaxation_times", None),
             **{name: getattr(found, name, None) for name in ("bias_start", "bias_steps", "sd_ratio")},
-            **(dict.fromkeys(("bias_steps", "sd_ratio")) if self.case is None else {}),  # not predicted
+            # Neither is predicted for vectors.
+            **(dict.fromkeys(("bias_steps", "sd_ratio")) if self.case is None else {}),
             "coverage_predicted": None if found is None else found.coverage(self.level),
             "arrival": self.verdict,
             "recommended": self.method,
@@ -152,14 +153,12 @@ class PlanRow:
         assert self.case is not None and self.worst is not None
         low, high = self.source.sparsities(self.case)
         sparsity, half = self.settings["sparsity"], self.half_width
-        worst_law = self.source.worst_law(self.case)
         return {
             "sparsity_low": low,
             "sparsity_high": high,
             "half_width_low": None if half is None else half * low / sparsity,
             "half_width_high": None if half is None else half * high / sparsity,
             "coverage_predicted_worst": self.worst.coverage(self.level),
-            "worst_law": None if worst_law is None else worst_law.law,
         }
 
 
@@ -245,7 +244,7 @@ def add_needs(row: PlanRow, given: PlanOptions) -> None:
 
 
 def epsilon_for(row: PlanRow, error: float) -> float | None:
-    """Smallest budget for a predicted standard error."""
+    """Smallest budget with which the oracle's standard error is at most ``error``."""
     if with_epsilon(row.simulator, EPSILONS[0]) is None:
         return None
 
@@ -267,8 +266,8 @@ MOST_PATHS = 2000  # studies with more paths get no prediction before a sweep
 NAMED = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "theta0")
 """Settings that name a path in messages."""
 
-NEAR = 1.1  # largest spread of the average over its limit at which lengths of the study are used
-GOOD = 2.0  # steps that have a method and whose c is within this factor of the rule's are kept
+NEAR = 1.1  # largest ratio of the average's spread to its limit at which a length is predicted
+GOOD = 2.0  # other steps are advised if c differs by more than this factor from the rule's c
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
@@ -280,7 +279,7 @@ def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
 
 
 def sentences(row: PlanRow) -> list[str]:
-    """Sentences on a refused or doubtful row, with advice, and on the laws tried for bounds."""
+    """Sentences on a row that has not clearly arrived, with advice, and on the laws tried for bounds."""
     case, arrival = row.case, row.arrival
     path = describe_simulator(row.simulator, case)
     if isinstance(row.source, OwnSteps):
@@ -288,8 +287,8 @@ def sentences(row: PlanRow) -> list[str]:
     head = f"{path}, n {row.n:,}"
     if row.undeclared is not None:
         return [
-            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma. So no length, "
-            "arrival or method is predicted."
+            f"{head}: {row.undeclared} does not declare that step i has size c i^-gamma. Without this "
+            "neither length nor arrival nor method is predicted."
         ]
     if arrival is None or row.verdict is None:
         return []
@@ -305,11 +304,10 @@ def sentences(row: PlanRow) -> list[str]:
             p, law = row.worst.coverage(row.level), row.source.judged_by
             verdict += f" The verdict is that of {law}: an interval around the average would cover {p:.2f}."
         found.append(f"{verdict} {advice(row, case)}")
-    worst_law = row.source.worst_law(case)
-    if worst_law is not None:
+    if isinstance(row.source, Guess):
         found.append(
             f"{head}: the design is a guess from the bounds, tried with normal and skewed laws within them. "
-            f"{row.method or 'No method'} covers in all of them. The worst is {worst_law.law}."
+            f"{row.method or 'No method'} covers in all of them."
         )
     return found
 
@@ -330,7 +328,7 @@ def advice(row: PlanRow, case: Approach) -> str:
 
 
 def better_design(row: PlanRow, case: Approach) -> str | None:
-    """Steps and start by the rule, on the scale of theta; None if the path's are as good."""
+    """Advise steps and start by the rule; None if those of the path are as good."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
     if row.method is not None and 1 / GOOD <= case.c / rule.c <= GOOD:
         return None
@@ -353,7 +351,7 @@ def better_design(row: PlanRow, case: Approach) -> str | None:
 
 
 def with_length(row: PlanRow, arrival: Arrival, method: str) -> str:
-    """A method, its coverage and length. No length if the average's spread exceeds 1.1 times its limit."""
+    """A method, with its expected coverage at level .9 and its expected length if they are known."""
     found, level = expected_interval(arrival, method), row.level
     if found is None:
         return method
@@ -364,7 +362,6 @@ def with_length(row: PlanRow, arrival: Arrival, method: str) -> str:
 
 
 def upwards(n: float) -> str:
-    """A number of users, rounded up to two digits."""
     if n <= 0:
         return "1"
     unit = 10.0 ** (math.floor(math.log10(n)) - 1)
@@ -372,9 +369,10 @@ def upwards(n: float) -> str:
 
 
 def arrival_cautions(study: Study) -> list[tuple[str, str]]:
-    """Verdict and line for every path with intervals that does not arrive, or whose values are too coarse.
+    """Warn of every path with intervals that does not arrive, or whose values are too coarse.
 
-    The verdict is that at the largest n at which it does not arrive, of the coordinate with the largest bias.
+    Each warning is a verdict and a line. It is about the largest n at which the path does not arrive, and
+    about the coordinate with the largest bias there.
     """
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:

@@ -1,8 +1,9 @@
 """Sources of a plan: a study, a pilot's column, or public bounds of the data.
 
-Without a study c and theta0 follow from the law for every tau and n. The verdict of a pilot is the 95%
-quantile, from good to bad, of the verdicts under resampled pilots. It is at best ``doubtful`` if fewer than
-50 values lie beyond the quantile. The verdict of bounds is that of the worst law of a family.
+For a pilot or bounds, c and theta0 are computed from the law of the values, for every tau and n. A pilot is
+resampled 200 times, and each resampled law gives a verdict on the path. Sorted from good to bad, the 190th
+verdict is that of the plan. If fewer than 50 values lie beyond the quantile, the verdict is not better than
+``doubtful``. Bounds have the verdict of the worst of five laws within them.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from ldpflow.numerics import constants
 from ldpflow.numerics.counts import multinomial
 from ldpflow.numerics.streams import counter_keys
 from ldpflow.options import OF_A_PILOT, PlanOptions, list_of
-from ldpflow.practice.planning.method import FEWEST_TIMES, MOST_BIAS, fits, own_fit, recommend_method
+from ldpflow.practice.planning.method import FEWEST_TIMES, fits, recommend_method
 from ldpflow.practice.transcripts.reading import arrow_table
 from ldpflow.results.arrival import VERDICTS, Arrival, feasible_n, predict_arrivals
 from ldpflow.simulators.approach import Approach
@@ -55,7 +56,7 @@ from ldpflow.simulators.one_pass import OnePass
 Floats = NDArray[np.float64]
 
 RELAXATION_TIMES = 60.0
-"""Relaxation times that the rule for c aims at. A density that is half of the assumed one leaves 30."""
+"""Relaxation times that c is chosen for. If the density is half of the assumed one, 30 are left."""
 
 GAMMA = 0.51
 RESAMPLES = 200
@@ -63,10 +64,10 @@ EQUAL_PARTS = 64  # of equal mass, for the bins of histograms
 BLOCKS = 20_000  # blocks of neighbouring values: columns with more values are resampled by block
 
 SURE_BIAS = 0.5
-"""Largest predicted bias, in standard errors, at which a pilot's steps are used with TR of degree 2."""
+"""Largest predicted bias of the average, in standard errors, at which TR is recommended for a pilot."""
 
 SURE_VALUES = 200
-"""Fewest values of a pilot whose own law is trusted for this."""
+"""Fewest values of a pilot for which TR is recommended."""
 
 FIELDS = ("pilot", "column")  # names of the source and its column in messages
 FEWEST_CODES = 3  # records that share a value before it may be a code for no value
@@ -74,7 +75,7 @@ LEAST_CODES = 0.001
 
 
 class StepDesign(NamedTuple):
-    """Steps c i^-gamma and a start, in the unit of the data."""
+    """Steps c i^-gamma and a start, on the scale of theta."""
 
     c: float
     gamma: float
@@ -82,10 +83,11 @@ class StepDesign(NamedTuple):
 
 
 def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign:
-    """c for 60 relaxation times, and a start on the side of the quantile from which travel is fast.
+    """Compute c for 60 relaxation times, and a start from which the iterates move fast to the quantile.
 
-    c = 60 / (G sum_{i <= steps} i^-gamma); theta0 is the quantile of level 1/2 + .8 (tau - 1/2): the
-    iterates move up by at most tau per unit of step size and down by at most 1 - tau.
+    c = 60 / (G sum_{i <= steps} i^-gamma), with G the density at the quantile. theta0 is the quantile of
+    level 1/2 + .8 (tau - 1/2). In the mean, an iterate moves up by at most tau and down by at most 1 - tau
+    per unit of step size.
     """
     total = constants.sum_of_powers(1, steps, gamma)
     c = RELAXATION_TIMES / (law.density_at_quantile(tau) * total)
@@ -93,7 +95,7 @@ def design(law: Law, tau: float, steps: int, gamma: float = GAMMA) -> StepDesign
 
 
 def undeclared_steps(algorithm: Algorithm) -> str | None:
-    """Kind of an algorithm that does not declare steps c i^-gamma (one of a plug-in), or None."""
+    """Return the kind of an algorithm if it does not declare steps c i^-gamma, otherwise None."""
     declared = algorithm.step_exponent(), algorithm.step_constant()
     return algorithm.kind if any(map(math.isnan, declared)) else None
 
@@ -104,21 +106,21 @@ def badness(arrival: Arrival, level: float) -> tuple[int, float]:
 
 
 class Source:
-    """Origin of a plan's paths: a study, whose paths keep their steps at every n."""
+    """Origin of a plan's paths. This class stands for a study, whose steps are the same for every n."""
 
-    judged_by = ""  # law that decides the verdict, in words
+    judged_by = ""  # words for the law that decides the verdict
     transform: Transform = None  # scale of its laws, steps and starts
 
     def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
-        """The source on further scales for the bins of histograms on a public range, by name."""
+        """The source on further scales for the bins of histograms, by name. ``ends``: the public range."""
         return {}
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
-        """Values near the quantile that many records share."""
+        """Values near the quantile that many records share, each after the distance of its level from tau."""
         return []
 
     def spacing(self, law: Law) -> float:
-        """Distance of the values of a rounded column, 0 without rounding."""
+        """Distance between neighbouring values of a rounded column, 0 for values that are not rounded."""
         return law.table.spacing * law.scale if isinstance(law.table, ColumnLaw) else 0.0
 
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
@@ -129,31 +131,21 @@ class Source:
         return {"pilot": None, "pilot_values": None, "pilot_quantile": None}
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """Interval method to use on a path."""
         return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
-        """Users below which no steps give an average what :func:`feasible_n` asks for."""
+        """Fewest users at which steps exist that :func:`feasible_n` calls feasible for an average."""
         return feasible_n(case.law, case.tau, case.noise)
 
-    def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
-        """Path under the other laws of a guess."""
-        return ()
-
-    def worst_law(self, case: Approach) -> WorstLaw | None:
-        """Law of a guess that is worst for the method."""
-        return None
-
     def cautions(self, problem: Quantile) -> list[str]:
-        """Warnings about the values."""
         return []
 
 
 class OwnSteps(Source, ABC):
-    """A source without steps, which are chosen for every n."""
+    """A pilot or bounds: c and theta0 are chosen for every n."""
 
-    law: Any  # of the values, on the source's scale
-    share: float  # of the laws tried, for which a range and a verdict hold
+    law: Any  # law of the values, on the source's scale
+    share: float  # the verdict is the (1 + share)/2 quantile of those under the laws tried
 
     @abstractmethod
     def problem(self, tau: float) -> Quantile: ...
@@ -163,24 +155,27 @@ class OwnSteps(Source, ABC):
 
     @abstractmethod
     def tried(self, case: Approach) -> list[Approach]:
-        """Path under every law that the source allows for."""
+        """The path under every law that is tried: resampled pilots, or laws within the bounds."""
 
     def sparsities(self, case: Approach) -> tuple[float, float]:
-        return percentile_range(list(map(self.sparsity, self.tried(case))), self.share)
+        """Smallest and largest 1/f of the central share of the laws tried."""
+        found = list(map(self.sparsity, self.tried(case)))
+        low, high = np.quantile(found, [(1 - self.share) / 2, (1 + self.share) / 2])
+        return float(low), float(high)
 
     def sparsity(self, case: Approach) -> float:
-        """1/f in the unit of the values."""
+        """1/f at the quantile, f the density of the values in their unit."""
         scale = float(slope(self.transform, case.law.quantile(case.tau)))
         return scale / case.law.density_at_quantile(case.tau)
 
     def judge(self, case: Approach, level: float) -> tuple[Arrival, str, Arrival]:
-        """Arrival under the law itself, the verdict, and the worst arrival allowed for."""
+        """Arrival under the law itself, the verdict, and the arrival that the verdict is from."""
         (found,) = predict_arrivals([case])
         worst = worst_arrival(self.tried(case), level, self.share)
         return found, worst.verdict, worst
 
     def algorithm(self, taus: Sequence[float], n: int) -> LdpSgd:
-        """LDP-SGD with steps and start for n users; starts of several quantiles do not decrease."""
+        """LDP-SGD with steps and starts for n users. Starts of several quantiles do not decrease."""
         found = [self.design(tau, n) for tau in taus]
         if len(found) == 1:
             return LdpSgd(c=found[0].c, gamma=found[0].gamma, theta0=found[0].theta0)
@@ -189,15 +184,14 @@ class OwnSteps(Source, ABC):
         return LdpSgd(gamma=found[0].gamma, c_factors=factors, theta0_offsets=starts)
 
     def path(self, tau: float, epsilon: float, n: int) -> OnePass:
-        """LDP-SGD with randomised response."""
         return OnePass(self.problem(tau), RandomizedResponse(epsilon=epsilon), self.algorithm([tau], n))
 
 
 @dataclass(frozen=True)
 class Pilot(OwnSteps):
-    """A pilot's column, of a file or of a table in memory; ``given`` are the options of the plan."""
+    """A pilot's column, of a file or a table in memory. ``given``: the options of the plan."""
 
-    judged_by = f"number 190 of {RESAMPLES} resampled pilots (the best first)"
+    judged_by = "number 190 of 200 resampled pilots (the best first)"
     share = 0.9
 
     given: PlanOptions
@@ -237,10 +231,9 @@ class Pilot(OwnSteps):
         return {"pilot": self.name, "pilot_values": len(self.values), "pilot_quantile": sample}
 
     def problem(self, tau: float) -> Quantile:
-        # Histograms need no density at the quantile.
-        check_level(
-            self.read, self.given.jitter, tau, atoms=self.given.compare and bool(self.near_atoms(tau))
-        )
+        # Histograms, which a comparison has, need no density at the quantile.
+        shared = self.given.compare and bool(self.near_atoms(tau))
+        check_level(self.read, self.given.jitter, tau, atoms=shared)
         whole_file = not numbers_of(self.given.missing_value)
         return Quantile(
             tau=tau,
@@ -258,7 +251,7 @@ class Pilot(OwnSteps):
 
     @cached_property
     def table(self) -> ColumnLaw:
-        forward(self.transform, self.values, "transform")  # refused as an option of a plan
+        forward(self.transform, self.values, "transform")  # refuses values outside the scale's domain
         return law_of_column(self.read, self.given.jitter, self.transform)
 
     @property
@@ -268,8 +261,8 @@ class Pilot(OwnSteps):
     def scales(self, ends: tuple[float, float]) -> dict[str, Pilot]:
         """Further scales for the bins of histograms.
 
-        ``mass``: edges at the pilot's quantiles of levels 1/64, .., 63/64. ``log``: log1p, for values >= 0
-        that are not on this scale.
+        ``mass`` has edges at the pilot's quantiles of levels 1/64, ..., 63/64. ``log`` is log1p, for values
+        >= 0, unless the plan itself is on this scale.
         """
         inner = np.quantile(self.values, np.arange(1, EQUAL_PARTS) / EQUAL_PARTS)
         edges = np.unique([*ends, *inner[(ends[0] < inner) & (inner < ends[1])]])
@@ -286,7 +279,7 @@ class Pilot(OwnSteps):
         return jittered_values(self.read, self.given.jitter)
 
     def spacing(self, law: Law) -> float:
-        return law_of_column(self.read, self.given.jitter).spacing  # in the unit of the values on every scale
+        return law_of_column(self.read, self.given.jitter).spacing  # in the unit of the values
 
     @cached_property
     def resampled(self) -> list[ColumnLaw]:
@@ -302,7 +295,7 @@ class Pilot(OwnSteps):
         return found, verdict, worst
 
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
-        """TR if the bias is small, TR3 if it is larger or the pilot small; None if neither suffices."""
+        """TR for a small bias and a large pilot, otherwise TR3. None if TR3 cannot be recommended either."""
         method = recommend_method(arrival, case)
         unsure = abs(arrival.bias) > SURE_BIAS or len(self.values) < SURE_VALUES
         if method == "TR" and unsure:
@@ -319,10 +312,11 @@ class Pilot(OwnSteps):
         return found + self.atom_cautions(problem.tau)
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
-        """Values that many records share, and the distances of their levels from tau.
+        """Values near the quantile that many records share, each after the distance of its level from tau.
 
-        Near: within the levels over which the law smooths. Jitter spreads such a value over its width. It is
-        wide enough if the density of the spread records is at most that of the law at the quantile.
+        A value is near if its level is among those over which the law is smoothed. With jitter, a value does
+        not count if its records, spread over the width of the jitter, have at most the law's density at the
+        quantile.
         """
         *_, reach = share_of_one_value(self.read.values, tau)
         found = [(max(a.below - tau, tau - a.below - a.share, 0.0), a) for a in atoms(self.read)]
@@ -332,7 +326,7 @@ class Pilot(OwnSteps):
         return [(gap, atom) for gap, atom in found if gap < reach and atom.share > most]
 
     def counted_law(self, law: Law, taus: Sequence[float]) -> Law:
-        """The pilot's records themselves near a value that many of them share, which the law smooths away."""
+        """The pilot's own records if many share a value near a quantile, since the law smooths it away."""
         if not any(map(self.near_atoms, taus)):
             return law
         values, counts = np.unique(self.read.values, return_counts=True)
@@ -340,39 +334,35 @@ class Pilot(OwnSteps):
         return Law("records", table=Records(*of_column, jitter=self.given.jitter, transform=self.transform))
 
     def atom_cautions(self, tau: float) -> list[str]:
-        """Warning about values that many records share, and how far jitter moves the quantile."""
+        """Warnings about values near the quantile that many records share, and about the jitter."""
         near, w, found = self.near_atoms(tau), self.given.jitter, []
-        shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
-        risk = "Intervals of sgd, cells and rounds may cover far less than the plan says"
         if w is not None:
             moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
             found.append(
                 f"jitter = {w:g} moves the {tau:g}-quantile by at most {w / 2:g}, in this pilot by "
                 f"{moved:.3g}: intervals are about the moved one"
             )
-        if near and w is not None:
-            found.append(
-                f"jitter = {w:g} is too narrow near the {tau:g}-quantile: it spreads the many records at "
-                f"{shares} to a density above that of the plan's law. {risk}"
-            )
-        elif near:
-            gap, nearest = min(near, key=lambda pair: pair[0])
+        if near:
+            shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
             text = (
-                f"{self.name}: many records share {shares}, and the {tau:g}-quantile "
-                f"{'is near' if gap else 'is'} such a value, without a density. {risk}: they are simulated "
-                "on a smooth law, histograms on the pilot's records, whose outer intervals end at edges"
+                f"{self.name}: many records share {shares}, near the {tau:g}-quantile. Intervals of sgd, "
+                "cells and rounds may cover far less than the plan says, since the plan has a smooth law for "
+                "them. Histograms are simulated on the pilot's records: their outer intervals end at edges"
             )
-            if width := jitter_width(self.read, nearest.value):
-                text += f". jitter = {width:g} spreads it and moves the quantile by at most {width / 2:g}"
+            if w is not None:
+                text += f". jitter = {w:g} is too narrow to spread these records"
+            elif width := jitter_width(self.read, min(near, key=lambda pair: pair[0])[1].value):
+                text += f". jitter = {width:g} spreads them and moves the quantile by at most {width / 2:g}"
             found.append(text)
         return found
 
 
 def codes_among(values: Floats) -> list[tuple[float, float]]:
-    """Values that look like codes for no value, with their shares.
+    """Values that look like codes for missing values, with their shares.
 
-    A repeated smallest or largest value looks like one if it is the only negative value, is written with
-    nines alone (99, 9999, -99), or is farther from the next value than that is from the other end.
+    The smallest or the largest value looks like a code if several records share it and one of these holds:
+    it is the only negative value, it is written with nines alone (99, 9999, -99), or its distance to the next
+    value exceeds the range of the other values.
     """
     found = []
     for value in (float(values.min()), float(values.max())):
@@ -389,7 +379,7 @@ def codes_among(values: Floats) -> list[tuple[float, float]]:
 
 
 def resampled_laws(values: Floats, seed: int, count: int) -> list[ColumnLaw]:
-    """Laws of columns drawn with replacement from a column (its bootstrap); role ``pilot``."""
+    """Laws of columns drawn with replacement from a column, with random numbers of role ``pilot``."""
     x = np.sort(values)
     blocks = np.array_split(x, min(len(x), BLOCKS))
     sizes = np.array([len(block) for block in blocks], dtype=np.float64)
@@ -403,35 +393,18 @@ def resampled_laws(values: Floats, seed: int, count: int) -> list[ColumnLaw]:
     return laws
 
 
-def percentile_range(values: list[float], share: float) -> tuple[float, float]:
-    low, high = np.quantile(values, [(1 - share) / 2, (1 + share) / 2])
-    return float(low), float(high)
-
-
 def worst_arrival(cases: list[Approach], level: float, share: float) -> Arrival:
-    """The (1 + share)/2 quantile of the arrivals of paths, from good to bad by verdict, then by coverage."""
+    """The (1 + share)/2 quantile of arrivals, sorted from good to bad by verdict, then by coverage."""
     found = sorted(predict_arrivals(cases), key=lambda arrival: badness(arrival, level))
     return found[math.ceil((1 + share) / 2 * len(found)) - 1]
 
 
-class WorstLaw(NamedTuple):
-    """Method, and the law that is worst for it.
-
-    ``size``: the larger of two ratios, relaxation times that the method needs over those of the run, and its
-    bias over the largest allowed. If it is at most 1, the method covers in all laws.
-    """
-
-    method: str
-    law: str
-    size: float
-
-
 @dataclass(frozen=True)
 class Guess(OwnSteps):
-    """Public bounds in the place of a pilot: a family of laws within them, skewed ones among them.
+    """Public bounds in place of a pilot. Five laws within them are tried, four of them skewed.
 
-    Numbers are those of the normal law, whose deviation is an eighth of the range; verdict and method are
-    those of the worst law.
+    The numbers of a plan are those of the normal law, whose deviation is an eighth of the range. Verdict and
+    method are those of the worst law.
     """
 
     judged_by = "the worst of the laws tried"
@@ -448,71 +421,39 @@ class Guess(OwnSteps):
         return problem_of(self.law, tau)
 
     def design(self, tau: float, n: int) -> StepDesign:
-        """The rule's c for the normal law, and a start that does not depend on it.
+        """c by :func:`design` for the normal law, and a start that depends on the bounds alone.
 
-        theta0 is the middle of the range for tau in [.25, .75]. Otherwise it is a quarter of the range away
-        from the end from which iterates travel fast (the lower one for a high quantile).
+        theta0 is the middle of the range for tau in [.25, .75]. For a higher quantile it is a quarter of the
+        range above the lower bound, for a lower one a quarter below the upper bound.
         """
         share = 0.5 if 0.25 <= tau <= 0.75 else 0.25 if tau > 0.75 else 0.75
         theta0 = self.lower + (self.upper - self.lower) * share
         return design(self.law, tau, n)._replace(theta0=theta0)
 
-    def laws(self) -> dict[str, tuple[Law, bool]]:
-        """A normal law and skewed ones that start at a bound. True: the upper bound, by mirroring."""
-        width = self.upper - self.lower
-        skewed = {
-            "exponential": Law("exponential", self.lower, width / 8),
-            "lognormal": Law("lognormal", self.lower, width / 20, shape=1.0),
-        }
-        found = {"normal": (self.law, False)}
-        for name, law in skewed.items():
-            found[f"{name} from the lower bound"] = law, False
-            found[f"{name} from the upper bound"] = law, True
-        return found
-
-    def cases(self, case: Approach) -> dict[str, Approach]:
-        """The path under every law; in the place of a mirrored law the level and the start are mirrored."""
-        theta0 = self.lower + self.upper - case.theta0
-        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
-        return {
-            name: replace(mirror if upper else case, law=law) for name, (law, upper) in self.laws().items()
-        }
-
-    def others(self, path: Any, case: Approach | None) -> tuple[OnePass, ...]:
-        assert case is not None
-        found = {}
-        for one in self.tried(case):
-            algorithm = path.algorithm.model_copy(update={"theta0": one.theta0})
-            other = replace(path, problem=problem_of(one.law, one.tau), algorithm=algorithm)
-            found[other.key] = other
-        return tuple(found.values())[1:]
-
     def tried(self, case: Approach) -> list[Approach]:
-        return list(self.cases(case).values())
+        """The path under five laws: the normal law, and skewed laws that start at the lower or upper bound.
+
+        For a law that starts at the upper bound, level and start are mirrored in place of the law.
+        """
+        width, theta0 = self.upper - self.lower, self.lower + self.upper - case.theta0
+        mirror = replace(case, tau=round(1.0 - case.tau, 12), theta0=theta0)
+        exponential = Law("exponential", self.lower, width / 8)
+        lognormal = Law("lognormal", self.lower, width / 20, shape=1.0)
+        skewed = (replace(one, law=law) for law in (exponential, lognormal) for one in (case, mirror))
+        return [replace(case, law=self.law), *skewed]
 
     def feasible(self, case: Approach) -> float:
         return max(map(super().feasible, self.tried(case)))
 
-    def worst_for(self, case: Approach, method: str) -> WorstLaw:
-        cases = self.cases(case)
-        found = []
-        for (name, path), arrival in zip(cases.items(), predict_arrivals(list(cases.values())), strict=True):
-            short, fit = FEWEST_TIMES[method] / arrival.relaxation_times, own_fit(path, method)
-            size = max(short, abs(fit.bias) / MOST_BIAS) if fit.defined else math.inf
-            found.append(WorstLaw(method, name, size))
-        return max(found, key=lambda worst_law: worst_law.size)
-
-    def worst_law(self, case: Approach) -> WorstLaw:
-        """Worst law for TR. If TR does not cover in it: worst law for TR3, unless TR3 fares worse still."""
-        first = self.worst_for(case, "TR")
-        if first.size <= 1.0:
-            return first
-        return min(first, self.worst_for(case, "TR3"), key=lambda worst_law: worst_law.size)
-
     def method(self, arrival: Arrival, case: Approach | None) -> str | None:
+        """TR or TR3 if it covers under all laws that are tried, else None."""
         assert case is not None
-        found = self.worst_law(case)
-        return found.method if found.size <= 1.0 else None
+        cases = self.tried(case)
+        paths = list(zip(cases, predict_arrivals(cases), strict=True))
+        for name, fewest in FEWEST_TIMES.items():
+            if all(found.relaxation_times >= fewest and fits(one, name) for one, found in paths):
+                return name
+        return None
 
 
 def problem_of(law: Law, tau: float) -> Quantile:
@@ -526,9 +467,8 @@ def problem_of(law: Law, tau: float) -> Quantile:
 
 
 def source_of(given: PlanOptions) -> OwnSteps | None:
-    """Pilot or bounds of a plan; None for a study."""
     if given.pilot is None:
-        given.refuse(OF_A_PILOT, "nothing without `pilot`")
+        given.refuse(OF_A_PILOT, "needs `pilot`")
     if given.pilot is None and given.bounds is None:
         return None
     for name in ("tau", "epsilon", "n"):
@@ -541,10 +481,10 @@ def source_of(given: PlanOptions) -> OwnSteps | None:
     if edges is not None and (given.transform or len(edges) < 2 or list(edges) != sorted(set(edges))):
         raise InputError("edges", list(edges), "two or more increasing numbers, without `transform`")
     scale: Any = {"transform": given.transform}
-    Quantile(law=UNKNOWN, **scale)  # refuses a transform that is none
+    Quantile(law=UNKNOWN, **scale)  # refuses an unknown transform
     return Pilot(given, edges or given.transform)
 
 
 def numbers_of(value: Any) -> tuple[float, ...]:
-    """Numbers of an option that may have one, several or none."""
+    """The numbers of an option, a tuple of any length."""
     return () if value is None else tuple(map(float, list_of(value)))

@@ -1,10 +1,16 @@
-"""Intervals from a transcript: read, check, fold or count chunk by chunk, and ask the interval methods.
+"""Intervals from a transcript: read and check it chunk by chunk, make its record, and call interval methods.
 
-The transcript is of a path, or of a protocol without one. A report of ``thresholds``, ``hrr`` and ``haar`` is
-a bit, and ``question`` says what it answers; of ``grr`` it is a bin; of ``oue`` a text of k bits; of ``tree``
-a text of 4^l bits at level ``question`` = l; of ``rounds`` a bit at threshold ``question`` (from 0) of
-``round`` (from 1). The thresholds of a round follow from the rounds before, so that a lost, doubled or edited
-row there shows in a column ``theta``. Counts and fold become the record of a simulator.
+A path is folded into its record, the reports of a protocol are counted. What a report is depends on the
+protocol:
+
+* ``thresholds``, ``hrr``, ``haar``: a bit, the answer to ``question``
+* ``grr``: a bin
+* ``oue``: a text of k bits
+* ``tree``: a text of 4^l bits at level l = ``question``
+* ``rounds``: a bit at threshold ``question`` (from 0) of ``round`` (from 1)
+
+The thresholds of a round follow from the reports of earlier rounds. If there is a column ``theta``, it shows
+whether an earlier row was lost, doubled or edited.
 """
 
 from __future__ import annotations
@@ -48,10 +54,10 @@ from ldpflow.practice.transcripts.fold import CollectedPath, Fold, UnknownLaw, a
 from ldpflow.practice.transcripts.methods import Methods, Row, rows_of
 from ldpflow.practice.transcripts.reading import (
     TOLERANCE,
-    AnswerCounts,
     Chunk,
     Joined,
     RowError,
+    answer_oddities,
     earliest,
     epsilon_error,
     first_error,
@@ -76,7 +82,7 @@ from ldpflow.simulators.simulator import Cell
 Floats = NDArray[np.float64]
 
 TRACE_POINTS = 240
-"""Steps at which the estimates along the run are kept."""
+"""Number of steps at which estimates along the run are kept."""
 
 
 def analyse(
@@ -86,28 +92,28 @@ def analyse(
     n: int | None = None,
     adversarial_share: float = 0.0,
 ) -> Analysis:
-    """Intervals from private reports that were really collected.
+    """Compute intervals from collected private reports.
 
-    The reports are private already: this is post-processing, and sees no value of any user.
+    The reports are private already. This is post-processing, which needs no value of a user.
 
     Parameters
     ----------
     source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
-        Columns ``report`` and ``theta`` (the question to the user), or ``report_0, ...``, ``theta_0, ...``;
-        of a protocol ``report`` and ``question``; optional ``epsilon``, ``round``, ``user``. Files
-        are read in chunks. Several are one collection: parts of a path or of ``rounds`` come in their
-        order, others in any order.
+        Columns of a path: ``report`` and ``theta`` (the question to the user), or ``report_0, ...`` and
+        ``theta_0, ...``. Columns of a protocol: ``report``, and ``question`` if users answer different
+        questions. ``epsilon``, ``round`` and ``user`` are optional. Several sources are one collection. Parts
+        of a path or of ``rounds`` must be in their order.
     settings : mapping or path, optional
         A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
         0.9}, "mechanism": {"kind": "randomized_response", "epsilon": 1.0}, "algorithm": {"c": 40.0, "gamma":
-        0.51}}``. Settings in the file's metadata must agree with them. ``n`` is the required number of
-        reports, a list ``method`` the rows that are wanted, and one table ``method`` the interval to report.
-        A protocol has a table ``protocol`` instead of mechanism and algorithm.
+        0.51}}``. A protocol has a table ``protocol`` in place of mechanism and algorithm. One table
+        ``method`` is the interval to report, a list of tables the intervals to compute. Settings in the
+        metadata of a file must agree with these settings.
     n : int, optional
-        Required number of reports, in place of the settings' number.
+        Required number of reports, in place of the number in the settings.
     adversarial_share : float in [0, 0.5)
-        Share of the users who may send any report that the mechanism or protocol can make, in place of their
-        own. Intervals are widened by the most that this can shift them (docs/analyse.md has the conditions).
+        Share of users who may send any report that the mechanism or protocol can make. Intervals are widened
+        by the most that such reports can shift them (docs/analyse.md has the conditions).
 
     Returns
     -------
@@ -116,7 +122,7 @@ def analyse(
     Raises
     ------
     InputError
-        If settings are missing or impossible.
+        If settings are missing or wrong, or a file cannot be read.
     RowError
         At the first row that cannot be right.
     """
@@ -138,7 +144,7 @@ def analyse(
 
 
 def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The given settings and those in the metadata of all parts, without wishes that were given."""
+    """Merge the given settings with those in the metadata of all parts. Given :data:`WISHES` come first."""
     found = dict(given)
     users: list[Any] = []
     for part in source.parts:
@@ -148,7 +154,8 @@ def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, 
         if "problem" in own:
             problem = dict.fromkeys(OF_THE_SCALE[:2]) | dict(read_table(own, "problem"))
             if "protocol" in own and read_table(given, "protocol").get("kind") != "rounds":
-                if "problem" in given:  # a histogram serves every level
+                # A histogram serves every level.
+                if "problem" in given:
                     problem = {name: problem[name] for name in OF_THE_SCALE if name in problem}
             own["problem"] = problem
         kept = {name: value for name, value in own.items() if name not in given or name not in WISHES}
@@ -162,16 +169,17 @@ WISHES = ("method", "level")
 """Settings that say what is computed, not what was collected."""
 
 FEWEST = 1000
-"""Fewest reports."""
+"""Fewest reports of an analysis."""
 
 LARGEST_USERS = 10**7
-"""Rows up to which users are compared."""
+"""Most rows whose users are compared."""
 
 
 class ReportReader:
     """Reader of a transcript in chunks."""
 
-    runs: AnswerCounts | None = None  # counts of reports that are one of a few numbers
+    counts_of_answers: NDArray[np.int64] | None = None  # if there are finitely many different reports
+    keep = math.nan  # probability of a true answer
 
     def __init__(self, source: Joined, collection: Collection) -> None:
         self.source = source
@@ -193,7 +201,6 @@ class ReportReader:
             raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
     def read(self) -> None:
-        """Take every chunk, and compare the users."""
         hashes = np.empty((self.rows, 2), np.uint64) if self.users_compared else None
         if hashes is None and "user" in self.source.columns.optional:
             self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
@@ -206,8 +213,8 @@ class ReportReader:
             fault = earliest(epsilon_error(chunk, epsilon), self.take(chunk))
             if fault is not None:
                 raise fault
-            if self.runs is not None:
-                self.runs.add(chunk)
+            if (counts := self.counts_of_answers) is not None:
+                counts += np.bincount(chunk.reports[:, 0].astype(np.int64), minlength=len(counts))
             if hashes is not None:
                 hashes[chunk.first - 1 : chunk.first - 1 + len(chunk)] = hash_users(chunk.users)
         if rows != self.rows:
@@ -218,13 +225,12 @@ class ReportReader:
 
     @abstractmethod
     def take(self, chunk: Chunk) -> RowError | None:
-        """Count or fold a chunk, or return the error of its first row that cannot be right."""
+        """Count or fold a chunk. Return the error of its first row that cannot be right, or None."""
 
     def oddities(self) -> list[str]:
-        return [] if self.runs is None else self.runs.oddities()
+        return [] if (counts := self.counts_of_answers) is None else answer_oddities(counts, self.keep)
 
     def result(self, rows: list[Row], **own: Any) -> Analysis:
-        """The analysis, with rows in the unit of the values."""
         for row in rows if self.collection.scale is not None else ():
             row.in_unit(self.collection.scale)
         return Analysis(
@@ -241,7 +247,7 @@ class ReportReader:
 
 
 def hash_users(users: pa.Array) -> NDArray[np.uint64]:
-    """Hashes of 128 bits, shape (m, 2)."""
+    """Hashes of 128 bits of m users, shape (m, 2)."""
     places = np.arange(len(users))
     if pa.types.is_dictionary(users.type):
         used, places = np.unique(users.indices.to_numpy(), return_inverse=True)
@@ -252,7 +258,7 @@ def hash_users(users: pa.Array) -> NDArray[np.uint64]:
 
 
 def refuse_doubled(hashes: NDArray[np.uint64], source: Joined) -> None:
-    """Refuse users that reported twice, by their hashes."""
+    """Refuse a user that reported twice. ``hashes``: those of all rows, shape (rows, 2)."""
     order = np.lexsort(hashes.T)
     equal = np.flatnonzero((hashes[order[1:]] == hashes[order[:-1]]).all(axis=1))
     if len(equal):
@@ -265,11 +271,11 @@ def refuse_doubled(hashes: NDArray[np.uint64], source: Joined) -> None:
 class CountsReader(ReportReader):
     """Reader of the reports of a protocol, of one round or of ``rounds``."""
 
-    defaults: Sequence[Inversion | Fieller]
-    needed: tuple[str, ...] = ("round", "question")  # columns
-    used: tuple[str, ...] = ("epsilon", "user")  # further ones
+    defaults: Sequence[Inversion | Fieller]  # interval methods
+    needed: tuple[str, ...] = ("round", "question")  # required columns
+    used: tuple[str, ...] = ("epsilon", "user")  # optional columns
     answers = 2  # number of different reports
-    widths: tuple[int, ...] = ()  # lengths of texts of bits, by question
+    widths: tuple[int, ...] = ()  # number of bits of a report by question, if it is a text of bits
 
     def __init__(self, source: Joined, collection: Collection) -> None:
         self.protocol, self.taus = cast(Any, collection.protocol), collection.taus
@@ -286,7 +292,8 @@ class CountsReader(ReportReader):
             self.notes.append(f"columns not used: {', '.join(unused)}")
         if not self.widths:
             odds = self.protocol.budget().odds
-            self.runs = AnswerCounts(odds / (odds + self.answers - 1.0), self.answers)
+            self.counts_of_answers = np.zeros(self.answers, np.int64)
+            self.keep = odds / (odds + self.answers - 1.0)
 
     def analysis(self) -> Analysis:
         collection = self.collection
@@ -319,11 +326,11 @@ class CountsReader(ReportReader):
 
     @abstractmethod
     def fold(self) -> tuple[Histograms | Searches, tuple[Floats, Floats]]:
-        """What all reports give, and points with F^ there."""
+        """Estimate from the counts. The second result has points and F^ at them."""
 
 
 class OneShotReader(CountsReader):
-    """Counts of a one-shot protocol, by question, bin or node."""
+    """Reader of the reports of a protocol of one round. It counts them by question, bin or node."""
 
     defaults = (Inversion(), Inversion(limits="line"))
 
@@ -357,7 +364,6 @@ class OneShotReader(CountsReader):
         return None
 
     def count_texts(self, chunk: Chunk) -> RowError | None:
-        """Count bits that are stored level by level."""
         found, first = [], 0
         for level, width in enumerate(self.widths, start=1):
             among = np.ones(len(chunk), bool) if chunk.questions is None else chunk.questions == level
@@ -374,7 +380,7 @@ class OneShotReader(CountsReader):
         return histograms, (histograms.edges[1:-1], histograms.values[0])
 
     def oddities(self) -> list[str]:
-        """Also shares of ones that the randomiser does not make, the first three."""
+        """Sentences on odd shares, with at most three about ones at a question, bin or node."""
         found = super().oddities()
         if self.answers > 2:
             return found
@@ -387,7 +393,7 @@ IN_ORDER = "Rows are in the order of their rounds: sort those of several files i
 
 
 class RoundsReader(CountsReader):
-    """Counts of ``rounds``, by round and threshold."""
+    """Reader of the reports of ``rounds``. It counts them by round and threshold."""
 
     defaults = (Fieller(),)
     used = ("theta", "epsilon", "user")
@@ -408,7 +414,7 @@ class RoundsReader(CountsReader):
             whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
             whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
         )
-        # Rows before the fault: a threshold that does not follow comes earlier.
+        # Before a fault there may be rows whose threshold does not follow.
         rows = len(chunk) if fault is None else fault.row - chunk.first
         turns, questions = (values[:rows].astype(np.int64) for values in (chunk.rounds, chunk.questions))
         for turn in np.unique(turns).tolist():
@@ -426,7 +432,7 @@ class RoundsReader(CountsReader):
     def threshold_error(
         self, chunk: Chunk, questions: NDArray[np.int64], here: NDArray[np.bool_]
     ) -> RowError | None:
-        """Error of the first of these rows of a round whose threshold does not follow."""
+        """Error of the first row in ``here`` whose threshold does not follow from earlier rounds, or None."""
         expected = self.thresholds[questions]
         least = f"a threshold of the round, from 0 to {np.isfinite(self.thresholds).sum() - 1}"
         fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
@@ -436,7 +442,7 @@ class RoundsReader(CountsReader):
         thetas = chunk.thetas[: len(questions), 0]
         apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
         wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
-        hint = f"A row of an earlier round is missing, doubled or changed. {IN_ORDER}"
+        hint = f"An earlier row is missing, doubled or changed, or the design is another. {IN_ORDER}"
         return earliest(fault, first_error(chunk, "theta", thetas, apart, wanted, hint))
 
     def fold(self) -> tuple[Searches, tuple[Floats, Floats]]:
@@ -452,7 +458,7 @@ class RoundsReader(CountsReader):
 def read_bits(
     chunk: Chunk, among: NDArray[np.bool_], width: int
 ) -> tuple[NDArray[np.uint8], RowError | None]:
-    """Bits of some rows of a chunk, shape (rows, width), or the first text that is not of so many bits."""
+    """Bits of the rows ``among``, shape (rows, width), and the error of the first text that is wrong."""
     rows = np.flatnonzero(among)
     texts = chunk.texts.take(rows)
     right = pc.and_(pc.match_substring_regex(texts, r"\A[01]*\z"), pc.equal(pc.binary_length(texts), width))
@@ -466,8 +472,6 @@ def read_bits(
 
 
 class PathReader(ReportReader):
-    """Reader of the transcript of a path."""
-
     def __init__(self, source: Joined, collection: Collection) -> None:
         super().__init__(source, collection)
         self.d = dimension_of(source, collection)
@@ -490,8 +494,8 @@ class PathReader(ReportReader):
         self.methods = Methods(self.path, self.collection)
         self.answers = answers_of(self.path) if mechanism.kind in BOUNDED else None
         if self.answers is not None:
-            keep = mechanism.kernel_parameters(problem)["keep"]
-            self.runs = AnswerCounts(keep, len(self.answers))
+            self.counts_of_answers = np.zeros(len(self.answers), np.int64)
+            self.keep = mechanism.kernel_parameters(problem)["keep"]
 
     def vector(self, name: str, values: tuple[float, ...] | None) -> tuple[float, ...] | None:
         if values is None:
@@ -588,10 +592,11 @@ class PathReader(ReportReader):
         )
 
     def widen(self, record: PathRecord, rows: list[Row]) -> None:
-        """Widen all rows for adversarial users, who move the mean of A_i by at most share times its range.
+        """Widen all rows for adversarial users.
 
-        A regression has limits of its own. Another method's limits move as much as those of the recommended
-        regression, whose slope turns the shift of the mean into one of theta.
+        Such users move the mean of A_i by at most their share times the smallest or largest A_i. A regression
+        of one coordinate computes its limits under this shift. The limits of other methods move by as much as
+        those of the recommended regression.
         """
         assert self.answers is not None
         share, fits = self.collection.adversarial_share, self.methods.fits
@@ -612,7 +617,7 @@ class PathReader(ReportReader):
 
 
 def dimension_of(source: Joined, collection: Collection) -> int:
-    """Number of coordinates of theta, on which columns and settings must agree."""
+    """Number of coordinates of theta, from the columns. Settings must agree with it."""
     columns, taus = source.columns, collection.taus
     one_cell = collection.mechanism is not None and collection.mechanism.kind == "cells"
     if one_cell and len(columns.reports) > 1:

@@ -1,6 +1,6 @@
-"""Description of a collection of reports: problem, mechanism and steps, from TOML or single settings.
+"""Description of a collection of reports: problem, mechanism and steps, or the protocol.
 
-It has nothing on the users' values: a transcript has private reports and the question to each user.
+It is read from a design, or from tables of settings as in TOML. It has no facts about the users' values.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from ldpflow.study.reading import read_settings as read_settings_of
 ALGORITHMS_READ = ("ldp_sgd", "minibatch_sgd")
 TABLES = ("problem", "mechanism", "algorithm", "protocol", "method", "collection")
 DESIGN = ("name", "seed", "replicates", *TABLES, "grid")
-"""Tables and settings of a design: a study file with one cell."""
+"""Tables and settings of a design, a study file with one cell."""
 
 MOST_LEVELS = 100
 MOST_METHODS = 200
 BOUNDED = ("randomized_response", "cells")
-"""Mechanisms with finitely many reports."""
+"""Mechanisms with finitely many different reports."""
 
 OF_THE_SCALE = ("transform", "edges", "jitter")
 OF_QUANTILES = ("kind", "tau", "taus", *OF_THE_SCALE)
-"""Settings of a quantile that are facts about the reports."""
+"""Settings of a quantile that say what the reports are about."""
 
 OF_THE_DATA = ("law", "file", "column", "law_table", "components", "sha256")
-"""Settings of a study's problem that describe the users' values: messages do not show them."""
+"""Settings of a problem that describe the users' values. Messages do not show them."""
 
 EXPLICIT = frozenset(
     "tau taus law location scale epsilon mu clip gamma c theta0 rounds degree limits".split()
@@ -55,9 +55,9 @@ Count = Annotated[int, Field(ge=0, lt=2**63, description="a whole number >= 0")]
 
 
 class Facts(BaseModel):
-    """Settings of a transcript that are in no table; ``theta`` is a coordinate of a vector."""
+    """Settings of a transcript outside its tables."""
 
-    # Critical values beyond take minutes, or do not exist as doubles.
+    # Critical values of other levels take minutes, or do not exist as doubles.
     level: Annotated[float, Field(ge=0.01, lt=1)] = 0.9
     seed: Count = 0
     replicate: Count = 0
@@ -73,23 +73,23 @@ KNOWN = (*Facts.model_fields, *TABLES)
 class Collection:
     """Problem, mechanism and steps of a collection of reports, and the intervals that are wanted."""
 
-    problem: str  # kind, ``other`` if it is none that ldpflow has
+    problem: str  # kind of the problem, or ``other``
     taus: tuple[float, ...]  # levels of quantiles, increasing, by coordinate; empty for other problems
     mechanism: Mechanism | None  # None for a protocol
     algorithm: Algorithm | None  # None for a protocol
-    protocol: Protocol | None = None  # one without a path; its number of bins is given
-    start: tuple[float, ...] | None = None  # theta0, one number for all coordinates or one for each
-    methods: tuple[IntervalMethod, ...] = ()  # empty for all that apply
-    planned: bool = False  # the only method's interval is reported, not that of the documented rule
+    protocol: Protocol | None = None  # a protocol without a path, with its number of bins
+    start: tuple[float, ...] | None = None  # theta0: one number, or one for each coordinate
+    methods: tuple[IntervalMethod, ...] = ()  # empty: all that need only a transcript
+    planned: bool = False  # whether the interval of the only method is to be reported
     levels: tuple[float, ...] = (0.9,)
-    origin: tuple[float, ...] | None = None  # point around which sums are taken; theta0 by default
-    seed: int = 0  # with ``replicate`` the address of the multipliers of BB
+    origin: tuple[float, ...] | None = None  # point around which sums are taken; None: theta0
+    seed: int = 0  # ``seed`` and ``replicate`` address the random multipliers of BB
     replicate: int = 0
     path: str | None = None  # key of the path that a simulated transcript was written from
-    n: int | None = None  # users; a simulated path may have a few more, which fill no round
-    unit: str = ""  # of the values
-    reports: int = 1  # of each user in all collections of the plan
-    scale: Transform = None  # T: reports are about T(value), results come back in the unit of the values
+    n: int | None = None  # wanted number of users; None: any
+    unit: str = ""  # unit of the values
+    reports: int = 1  # reports of each user in all collections of the plan
+    scale: Transform = None  # scale of the reports; results come back in the unit of the values
     jitter: float | None = None  # width of the uniform noise that devices add to the values
     adversarial_share: float = 0.0  # share of users for which the intervals are widened
 
@@ -99,25 +99,25 @@ class Collection:
 
     @property
     def randomiser(self) -> Mechanism | Protocol:
-        """What made the reports."""
+        """The protocol, or the mechanism."""
         made = self.protocol or self.mechanism
         assert made is not None
         return made
 
     def users_asked(self, n: int) -> int:
-        """Users of n who are asked: ``rounds`` leaves out those who fill no threshold evenly."""
+        """Users of n who are asked. ``rounds`` asks equally many at each threshold of a round."""
         if not isinstance(self.protocol, Rounds):
             return n
         asked = self.protocol.asked(n, self.taus[0])
         return sum(a * count for a, count in zip(asked, self.protocol.thresholds(), strict=True))
 
     def steps(self, n: int) -> int:
-        """Steps that the first n reports make; of a protocol each counts."""
+        """Steps that n reports make. In a protocol without a path each report is a step."""
         return n if self.algorithm is None else self.algorithm.steps(n)
 
 
 def read_settings(file: str | Path) -> dict[str, Any]:
-    """Settings of a TOML file, which may be a design: a study file with the table [grid]."""
+    """Read settings from a TOML file. A file with the table [grid] is a design."""
     found = parse_toml(read_text(file, "settings"), "settings", str(file))
     return settings_of_design(found) if "grid" in found else found
 
@@ -125,7 +125,7 @@ def read_settings(file: str | Path) -> dict[str, Any]:
 def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the collection that a study file with one cell describes.
 
-    Nothing on the users' values is taken over, and no file that it names is opened.
+    Settings about the users' values are left out, and no file that it names is opened.
     """
     for name, value in study.items():
         if name not in DESIGN:
@@ -138,11 +138,12 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
             if name not in known:
                 raise InputError(f"{table}.{name}", value, "a setting of a study", nearest(name, known))
     if problem.get("units") is not None:
-        raise InputError("problem.units", problem["units"], "nothing in a design, with c and theta0 as used")
+        hint = "Give c and theta0 as the devices use them."
+        raise InputError("problem.units", problem["units"], "cannot be used in a design", hint)
     taus, protocol = as_list(problem.get("tau")), tables.get("protocol", {})
     if len(taus) > 1 and "tau" in problem:
         if not issubclass(PROTOCOLS.get(str(protocol.get("kind")), Protocol), OneShot):
-            raise InputError("problem.tau", taus, "one level, with anything but a protocol of one round")
+            raise InputError("problem.tau", taus, "one level, unless the protocol has one round")
         problem = {**problem, "kind": "quantiles", "taus": taus}
         del problem["tau"]
     tables["problem"] = dict.fromkeys(OF_THE_SCALE) | {
@@ -156,7 +157,7 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def single_table(study: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The one table of a name in a design; a list of one value is the value."""
+    """The only table of a name in a design. A list of one value counts as the value."""
     found = study[name]
     if isinstance(found, list) and len(found) != 1:
         raise InputError(name, f"{len(found)} tables", "one, in a design")
@@ -169,9 +170,9 @@ def single_table(study: Mapping[str, Any], name: str) -> dict[str, Any]:
 def merge_settings(
     first: Mapping[str, Any], second: Mapping[str, Any], where: str, prefix: str = ""
 ) -> dict[str, Any]:
-    """Two sources of settings as one; a setting that both have must be equal.
+    """Merge two sources of settings. A setting that both have must be equal.
 
-    ``where`` names the second one in a message, ``prefix`` the table.
+    ``where``: name of the second source in a message. ``prefix``: name of the table, with a dot.
     """
     result: dict[str, Any] = dict(first)
     for name, value in second.items():
@@ -191,7 +192,7 @@ def as_list(value: object) -> list[object]:
 
 
 def read_collection(settings: Mapping[str, Any]) -> Collection:
-    """A collection from its TOML tables (docs/analyse.md)."""
+    """Read a collection from its TOML tables (docs/analyse.md)."""
     for name, value in settings.items():
         if name not in KNOWN:
             raise InputError(str(name), value, "a setting of a transcript", nearest(str(name), KNOWN))
@@ -229,15 +230,13 @@ def read_collection(settings: Mapping[str, Any]) -> Collection:
 
 
 def read_share(value: object, collection: Collection) -> float:
-    """Share of adversarial users, for reports whose influence is bounded."""
+    """Read the share of adversarial users. It must be 0 for reports whose influence has no bound."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 <= value < 0.5:
         raise InputError("adversarial_share", value, "a number in [0, 0.5)")
     kind = collection.randomiser.kind
     if value and not isinstance(collection.protocol, OneShot) and kind not in BOUNDED:
-        searched = "whose bound holds at the estimate alone"
-        reason = searched if kind == "rounds" else "whose reports may be any number"
         hint = f"There is a bound for protocols of one round, {' and '.join(BOUNDED)}."
-        raise InputError("adversarial_share", value, f"0 with {kind}, {reason}", hint)
+        raise InputError("adversarial_share", value, f"cannot be used with {kind}", hint)
     return float(value)
 
 
@@ -249,7 +248,7 @@ def read_table(settings: Mapping[str, Any], name: str) -> Mapping[str, object]:
 
 
 def read_vector(field: str, value: object) -> tuple[float, ...] | None:
-    """A number, or one for each coordinate."""
+    """Read a number, or one for each coordinate."""
     if value is None:
         return None
     if not as_list(value):
@@ -258,7 +257,7 @@ def read_vector(field: str, value: object) -> tuple[float, ...] | None:
 
 
 def read_problem(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a collection: kind, levels of quantiles, scale, and width of the noise on the values."""
+    """Read fields of a collection: kind, levels of quantiles, scale, and width of the jitter."""
     table = {name: value for name, value in table.items() if value is not None}
     kind = table.pop("kind", "quantile")
     known = (*PROBLEMS, "other")
@@ -284,7 +283,7 @@ def read_problem(table: Mapping[str, Any]) -> dict[str, Any]:
         if not all(a < b for a, b in pairwise(found.get(other, ()))):
             raise InputError(f"problem.{other}", table[other], "increasing numbers")
     if "edges" in found and "transform" in found:
-        raise InputError("problem.edges", table["edges"], "nothing with transform")
+        raise InputError("problem.edges", table["edges"], "cannot be used with transform")
     taus = found["taus"] if name == "taus" else (found["tau"],)
     scale = found.get("edges", found.get("transform"))
     return {"problem": kind, "taus": taus, "scale": scale, "jitter": found.get("jitter")}
@@ -293,29 +292,29 @@ def read_problem(table: Mapping[str, Any]) -> dict[str, Any]:
 def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Protocol:
     for name in ("mechanism", "algorithm"):
         if settings.get(name):
-            raise InputError(name, dict(read_table(settings, name)), "nothing with a protocol")
+            raise InputError(name, dict(read_table(settings, name)), "cannot be used with a protocol")
     table = read_table(settings, "protocol")
     protocol: Protocol = read_component("protocol", table)
     if table.get("k") is None and "k" in type(protocol).model_fields:
-        raise InputError("protocol.k", None, "given: the devices used it")
+        raise InputError("protocol.k", None, "the number of bins that the devices used")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
-            allowed = f"{value}: a simulation of users; a collection has one report of each"
-            raise InputError(f"protocol.{name}", table[name], allowed)
+            hint = "Other values are for simulated users."
+            raise InputError(f"protocol.{name}", table[name], f"{value}", hint)
     if not taus:
         raise InputError("problem.kind", "other", "quantile or quantiles, with a protocol")
     if not isinstance(protocol, OneShot) and len(taus) > 1:
-        raise InputError("problem.taus", list(taus), f"one level: {protocol.kind} searches one quantile")
+        raise InputError("problem.taus", list(taus), f"one level, with {protocol.kind}")
     return protocol
 
 
 OF_THE_USERS = {"answer_below": 1.0, "answer_above": 1.0, "liars": 0.0, "answers": 1}
-"""Settings of a protocol about simulated users, with the values that a collection may have."""
+"""Settings of a protocol about simulated users, and the value that a collection has."""
 
 
 def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
     table = read_table(settings, "mechanism")
-    read_component("mechanism", table)  # refuses a sampling that is none; it is about simulated users
+    read_component("mechanism", table)  # refuses an unknown sampling, which only simulations have
     mechanism: Mechanism = read_component("mechanism", {k: v for k, v in table.items() if k != "sampling"})
     budget = next((name for name in ("epsilon", "mu") if name in type(mechanism).model_fields), None)
     if budget is not None and budget not in table:
@@ -332,7 +331,7 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
 
 
 def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
-    """Fields of a collection: the algorithm, and theta0 if it is given."""
+    """Read fields of a collection: the algorithm, and theta0 if it is given."""
     own = dict(table)
     start = read_vector("algorithm.theta0", own.pop("theta0", None))
     if start is not None and len(set(start)) == 1:
@@ -347,15 +346,10 @@ def read_algorithm(table: Mapping[str, object]) -> dict[str, Any]:
     if kind not in ALGORITHMS_READ:
         raise InputError("algorithm.kind", kind, " or ".join(ALGORITHMS_READ))
     algorithm: Algorithm = read_component("algorithm", own)
-    for name in own:
-        if (
-            name not in OF_A_TRANSCRIPT
-            and getattr(algorithm, name) != type(algorithm).model_fields[name].default
-        ):
+    for name in sorted({*own} - {*OF_A_TRANSCRIPT}):
+        if getattr(algorithm, name) != type(algorithm).model_fields[name].default:
             hint = f"The steps of a transcript have {', '.join(OF_A_TRANSCRIPT)}."
-            if name == "noise":
-                hint = "A curator's noise on a batch is central privacy, and no report."
-            raise InputError(f"algorithm.{name}", own[name], "nothing", hint)
+            raise InputError(f"algorithm.{name}", own[name], "cannot be used", hint)
     return {"algorithm": algorithm, "start": start}
 
 
@@ -378,7 +372,6 @@ def analysis_settings(parts: Mapping[str, Settings]) -> dict[str, Any]:
         table: {name: single_value(value) for name, value in table_of(part).items()}
         for table, part in parts.items()
     }
-    # A scale is never left out silently: theta is on it.
     names = OF_QUANTILES if isinstance(parts["problem"], QuantileProblem) else ("kind",)
     return found | {"problem": {name: value for name, value in found["problem"].items() if name in names}}
 
@@ -388,7 +381,7 @@ def single_value(value: Any) -> Any:
 
 
 def table_of(part: Settings) -> dict[str, Any]:
-    """Table of a component: settings that are given or listed in :data:`EXPLICIT`, each with one value."""
+    """Table of a component in a study file: its settings, without defaults that :data:`EXPLICIT` lacks."""
     fields = type(part).model_fields
     given = {name: value for name, value in part if value is not None and name != "kind"}
     if isinstance(part, Algorithm) and part.by_coordinate():

@@ -1,9 +1,8 @@
 """Fold of a transcript into the record of its path, chunk by chunk, in the kernel's own order of additions.
 
-A loop over the rows calls the kernel functions with which a recursion keeps its record (S, the sums that
-follow S, the sums over the transcript), in one lane. So a transcript that ldpflow wrote gives the record of
-the simulated path, bit for bit, for any size of the chunks. The state lies in arrays between chunks, so
-memory does not grow with the transcript.
+The fold calls the kernel functions that keep the record of a simulated path, with each row in place of a
+simulated step. A transcript that ldpflow wrote gives the record of the simulated path, bit for bit, for any
+size of the chunks. Arrays hold the state between chunks, so memory does not grow with the transcript.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class UnknownLaw(Problem):
     kind: Literal["unknown_law"] = "unknown_law"
     d: int = 1  # dimension of theta
     taus: tuple[float, ...] = ()  # levels, if the coordinates are quantiles of one value
-    several: bool = False  # the problem is ``quantiles``, of however many levels
+    several: bool = False  # whether the problem is ``quantiles``, with one level or more
     slopes: tuple[float, ...] = ()  # estimated slopes of the mean report in each coordinate, if known
 
     @property
@@ -89,14 +88,14 @@ class UnknownLaw(Problem):
 
 @dataclass(frozen=True)
 class CollectedPath(OnePass):
-    """The path of a transcript; ``name`` is the key of the simulated path that it was written from."""
+    """The path of a transcript. ``name``: key of the simulated path that wrote it, None for real reports."""
 
     problem: UnknownLaw
     name: str | None = None
 
     @cached_property
     def key(self) -> str:
-        """Key of the multipliers of BB: the simulated path's, or one of the collection's settings."""
+        """Key of the random multipliers of BB."""
         return super().key if self.name is None else self.name
 
 
@@ -111,14 +110,15 @@ def fold_rows(  # type: ignore[no-untyped-def]
     kernel, gradients, asked, factors, last, c, gamma, size, theta, slack, mean, total, sums, tile,
     centre, counts, times, marks, prefix_sums, iterates, running,
 ):  # fmt: skip
-    """Take rows in. Every ``size`` of them make a step; theta_i is recorded when the next row shows it.
+    """Add rows to the record. ``size`` rows make a step, and the next row has its theta.
 
-    Ends at the first row whose theta does not follow from the rows before. The next theta is computed from
-    the recorded one, so errors do not add up.
+    The loop ends at the first row whose theta does not follow from the rows before. The next theta is
+    computed from the theta of the row, so errors do not add up.
 
-    ``gradients`` and ``asked`` are A and theta of every row. Arrays of the state are over (coordinate or sum,
-    lane); only lane 0 is used. ``slack`` is how far theta may be off by rounding. ``counts`` has the steps
-    made, steps recorded, times reached, steps in the tile, rows in the round, and place of the wrong theta.
+    ``gradients`` and ``asked``, shape (rows, d), are A and theta of every row. Arrays of the state have a
+    place for each coordinate or sum and each lane, and lane 0 alone is used. ``slack`` is the largest
+    rounding error of theta. ``counts`` has the steps made, steps recorded, times reached, steps in the tile,
+    rows in the round, and the place of the wrong theta.
     """
     i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
     rows = gradients.shape[0]
@@ -177,8 +177,8 @@ def fold_rows(  # type: ignore[no-untyped-def]
 class Fold:
     """The fold of one transcript from ``start``, theta_0.
 
-    ``times`` are the sorted steps to record, ``marked`` those of them at which the running sums ``names`` are
-    kept.
+    ``times``: sorted steps to record. ``marked``: those of them at which the running sums ``names`` are kept.
+    ``origin``: point around which sums are taken.
     """
 
     def __init__(
@@ -213,14 +213,14 @@ class Fold:
 
     @property
     def last(self) -> Floats:
-        """theta that follows from the rows so far."""
+        """theta of the next row, as it follows from the rows so far."""
         return self.theta[::LANES].copy()
 
     def add(self, gradients: Floats, thetas: Floats, last: bool = False) -> tuple[int, int] | None:
-        """Take in a chunk: A and theta of every row, shape (m, d). ``last``: no row follows.
+        """Add a chunk: A and theta of every row, shape (m, d). ``last``: whether no row follows.
 
-        Returns row (from 0) and coordinate of the first theta that does not follow (:attr:`last` is the theta
-        that does).
+        Returns row (from 0) and coordinate of the first theta that does not follow, or None. Then
+        :attr:`last` is the theta that follows.
         """
         self.kernel(
             *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, thetas)),
@@ -232,7 +232,7 @@ class Fold:
         return None if wrong < 0 else divmod(wrong, self.d)
 
     def record(self, seed: int = 0, replicate: int = 0) -> PathRecord:
-        """The record after the last chunk; ``seed`` and ``replicate`` address the multipliers of BB."""
+        """The record after the last chunk. ``seed`` and ``replicate`` address the multipliers of BB."""
         nothing = np.empty((0, self.d))
         self.add(nothing, nothing, last=True)
         ends = np.cumsum([0, *self.sizes.values()]).tolist()
@@ -262,7 +262,7 @@ def fold_case(d: int, names: tuple[str, ...], ordered: bool) -> Case:
 
 
 def answers_of(path: OnePass) -> Floats | None:
-    """A_i by coordinate for a report of 0, 1, ..., shape (k, d); None if the report is A_i itself."""
+    """A_i for a report of 0, 1, ..., k - 1, shape (k, d), or None if the report is A_i itself."""
     if not isinstance(path.mechanism, (Cells, RandomizedResponse)):
         return None
     values: Any = path.randomiser.kernel_parameters(path.problem)

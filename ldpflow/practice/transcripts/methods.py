@@ -1,4 +1,4 @@
-"""Interval methods of an analysis, asked for or needed for the verdict, and their rows."""
+"""Interval methods that an analysis computes, and their rows."""
 
 from __future__ import annotations
 
@@ -35,24 +35,20 @@ class Row(dict[str, Any]):
         self["status"] = "undefined" if not ok else "range_end" if range_end else "ok"
 
     def in_unit(self, scale: Transform) -> None:
-        """Take estimate and limits back from a scale, and the standard error by the delta method."""
+        """Convert estimate, limits and (by the delta method) SE from a scale to the unit of the values."""
         if self["se"] is not None:
             self["se"] = number(self["se"] * float(slope(scale, self["estimate"])))
-        self |= {name: value_in_unit(self[name], scale) for name in ("estimate", "lower", "upper")}
+        for name in ("estimate", "lower", "upper"):
+            self[name] = None if self[name] is None else number(float(inverse(scale, self[name])))
         if None in (self["lower"], self["upper"]):
             self |= {"lower": None, "upper": None, "status": "undefined"}
 
 
-def value_in_unit(value: float | None, scale: Transform) -> float | None:
-    """The value in the unit of the data; None beyond the largest number."""
-    return None if value is None else number(float(inverse(scale, value)))
-
-
 PLANE_OR_SPACE = 3
-"""Most coordinates with a quadratic fit by default: more compile too slowly."""
+"""Most coordinates with a quadratic fit by default. With more it compiles slowly."""
 
 OF_THE_TRUTH = ("joint_covered", "joint_size")
-"""Diagnostics that say how an interval relates to the truth, which no transcript has."""
+"""Diagnostics that compare an interval with the truth, which no transcript has."""
 
 BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 
@@ -60,8 +56,9 @@ BEFORE = ("n", "level", "coordinate", "estimate", "se", "lower", "upper")
 class Methods:
     """Interval methods of an analysis.
 
-    ``asked`` are those whose rows are printed, ``fits`` the regressions of the verdict, and ``planned`` is
-    the one to report, if the settings name it. ``separate``: several quantiles, each with its regression.
+    ``asked``: methods whose rows are printed. ``fits``: regressions that the verdict needs. ``planned``: the
+    method to report if the settings name it, or None. ``separate``: whether there are several quantiles, each
+    with a regression of its own.
     """
 
     def __init__(self, source: CollectedPath, collection: Collection) -> None:
@@ -76,10 +73,10 @@ class Methods:
         self.all = list(dict.fromkeys([*self.asked, *self.fits]))
 
     def available(self, methods: Iterable[IntervalMethod]) -> list[IntervalMethod]:
-        """The methods, with the residual variance of the fit if the variance of a report is not known.
+        """The methods, with the residual variance of the fit where the variance of a report is not known.
 
-        The known variance (``variance = "known"``) is that of the gradient of a quantile plus that of
-        randomised response or ``cells``. Other mechanisms have none.
+        ``variance = "known"`` is the variance of a quantile's gradient plus that of randomised response or
+        ``cells``. It is not known for other mechanisms.
         """
         if not knows_variance(self.source):
             methods = [
@@ -91,7 +88,7 @@ class Methods:
     def defaults(self) -> list[IntervalMethod]:
         """Every interval method that needs only a transcript, with its recommended settings.
 
-        Methods that cannot be made without settings are left out.
+        Methods whose settings have no default are left out.
         """
         d = self.source.dimension
         found: list[IntervalMethod] = []
@@ -131,20 +128,12 @@ class Methods:
         check_budget(self.source.algorithm, [(steps, one) for one in self.all], self.source.dimension)
 
     def notes(self) -> list[str]:
-        """Choices that were not requested, and warnings of the methods."""
-        warnings = [one.unsuitable(self.source) for one in self.asked]
-        found = [warning for warning in dict.fromkeys(warnings) if warning is not None]
-        if not self.separate and not knows_variance(self.source):
-            given = self.collection.methods or regressions(self.source.dimension)
-            if any(takes_known(method) for method in given):
-                found.append(
-                    "the regressions take the residual variance: the variance of a report is known only for "
-                    "quantiles by randomised response or cells"
-                )
-        return found
+        """Warnings of the methods."""
+        warnings = dict.fromkeys(one.unsuitable(self.source) for one in self.asked)
+        return [warning for warning in warnings if warning is not None]
 
     def cautions(self, slopes: Sequence[float], users: int) -> list[str]:
-        """Warnings of the methods at ``users``, with estimated slopes in the place of the curvature."""
+        """Warnings of the methods at n = ``users``, with estimated ``slopes`` of the mean gradient."""
         problem = self.source.problem.model_copy(update={"slopes": tuple(slopes)})
         source = replace(self.source, problem=problem)
         texts = [one.unsuitable_at(source, users) for one in self.asked]
@@ -152,7 +141,7 @@ class Methods:
 
 
 def regressions(d: int, separate: bool = False) -> tuple[IntervalMethod, ...]:
-    """The regressions that are recommended and that the verdict needs, the lower degree first."""
+    """The recommended regressions for d coordinates, which the verdict needs, the lower degree first."""
     if d == 1 or separate:
         found = (method_of("TR"), method_of("TR", degree=3, burn_in="0.01n"))
         return tuple(map(by_quantile, found)) if separate else found
@@ -161,9 +150,9 @@ def regressions(d: int, separate: bool = False) -> tuple[IntervalMethod, ...]:
 
 
 def by_quantile(method: IntervalMethod) -> IntervalMethod:
-    """The regression of each of several quantiles by itself.
+    """The regression with a fit for each of several quantiles, and the residual variance.
 
-    If a report names a cell, its known variance is joint over the quantiles, so the residual one is taken.
+    The known variance of a report that is a cell belongs to all quantiles together.
     """
     known = {"variance": "residual"} if takes_known(method) else {}
     return method.model_copy(update={"separate": True, **known})
@@ -174,7 +163,7 @@ def method_of(kind: str, **settings: object) -> IntervalMethod:
 
 
 def knows_variance(source: CollectedPath) -> bool:
-    """Whether the variance of a report at the root follows from problem and mechanism."""
+    """Whether problem and mechanism determine the variance of a report at the root."""
     return source.mechanism.kind in ("randomized_response", "cells")
 
 
@@ -184,7 +173,7 @@ def takes_known(method: IntervalMethod) -> bool:
 
 
 def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: Sequence[float]) -> list[Row]:
-    """Rows of some methods after n reports, by method, level and coordinate."""
+    """Rows after n reports, in the order of methods, levels and coordinates."""
     found = []
     for method in methods:
         result = method.intervals(record, n, levels)
@@ -214,7 +203,7 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
 
 
 def columns_of(rows: Sequence[Row]) -> list[str]:
-    """Columns of a table of the rows: settings and diagnostics that any of the methods has, and the rest."""
+    """Columns of a table of rows. It has every setting and diagnostic that one of the methods has."""
     settings = dict.fromkeys(name for row in rows for name in row.own)
     diagnostics = dict.fromkeys(name for row in rows for name in row.checks)
     return ["method", *settings, *BEFORE, *diagnostics, "status"]

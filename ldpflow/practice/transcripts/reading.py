@@ -1,9 +1,9 @@
 """Transcripts in chunks: Parquet, CSV, and tables in memory, one row per report.
 
-Columns ``report`` and ``theta`` (the question to the user, theta_{i-1}), or ``report_0, report_1, ...`` and
-``theta_0, ...`` for a vector; optional ``epsilon``, ``round``, ``question`` and ``user``. CSV is in UTF-8
-with a header, one report a line, lines of at most 1 MiB. Memory holds a chunk, and the block that the file
-format reads at once. Only regular files are read, and opening never blocks.
+The columns are ``report`` and ``theta`` (the question to the user, theta_{i-1}), or ``report_0, report_1,
+...`` and ``theta_0, ...`` for a vector. ``epsilon``, ``round``, ``question`` and ``user`` are optional. CSV
+is in UTF-8 with a header, one report a line, lines of at most 1 MiB. Memory holds a chunk of rows, and the
+block that the file format reads at once. Only regular files are read, and opening never blocks.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_COORDINATES = 64
 
 
 class RowError(InputError):
-    """A row of a transcript cannot be right; nothing is computed from the file.
+    """A row of a transcript that cannot be right. Nothing is computed from the file.
 
     ``row`` counts from 1, without the header of a CSV file. ``place`` is the file of the row.
     """
@@ -62,7 +62,7 @@ class RowError(InputError):
         return (type(self), (self.row, self.column, self.value, self.allowed, self.hint, self.place))
 
     def at(self, row: int, place: str = "") -> RowError:
-        """The error with another number of its row, and the row's file."""
+        """The error with the number of the row in its file, and the file."""
         return RowError(row, self.column, self.value, self.allowed, self.hint, place)
 
 
@@ -75,8 +75,9 @@ OPTIONAL = ("epsilon", "round", "user")
 class Columns:
     """Columns of a transcript by role.
 
-    ``reports`` and ``thetas`` have one name, or one per coordinate; thetas may be empty. A report that is a
-    cell is one number for all coordinates. ``optional`` are those of epsilon, round, question and user.
+    ``reports`` and ``thetas`` have one name, or one for each coordinate. ``thetas`` may be empty. A report
+    that is a cell has one column for all coordinates. ``optional`` has epsilon, round, question and user if
+    they exist, ``ignored`` all other columns.
     """
 
     reports: tuple[str, ...]
@@ -104,7 +105,7 @@ class Columns:
 
 
 def list_names(names: Sequence[str]) -> str:
-    """Names in a message, shortened: there may be many, of any length."""
+    """Shorten names for a message: at most ten names of at most 40 characters."""
     shown = ", ".join(plain_text(name if len(name) <= 40 else f"{name[:40]}...") for name in names[:10])
     return shown if len(names) <= 10 else f"{shown} and {len(names) - 10:,} more"
 
@@ -128,16 +129,16 @@ def coordinates(stem: str, names: list[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a transcript; absent columns are None."""
+    """Consecutive rows of a transcript. Absent columns are None."""
 
-    first: int  # number of its first row, from 1
+    first: int  # number of the first row, from 1
     reports: Floats  # shape (m, d), or (m, 1) if a report is a cell, or (m, 0) if it is a text
     thetas: Floats | None  # shape (m, d)
-    epsilons: Floats | None  # shape (m,), as the next ones
-    rounds: Any
-    questions: Any
-    users: Any  # pyarrow.Array, as texts
-    texts: Any
+    epsilons: Floats | None  # shape (m,)
+    rounds: Any  # shape (m,)
+    questions: Any  # shape (m,)
+    users: Any  # pyarrow.Array
+    texts: Any  # pyarrow.Array of reports that are texts
 
     def __len__(self) -> int:
         return len(self.reports)
@@ -147,7 +148,7 @@ class Chunk:
 
 
 def as_floats(values: pa.Array, name: str, first: int) -> Floats:
-    """Convert numbers of any Arrow type to doubles, exactly; ``first`` is the number of the first row."""
+    """Convert numbers of any Arrow type to equal doubles. ``first``: number of the first row."""
     kind = values.type
     if not (is_number(kind) or pa.types.is_boolean(kind)):
         raise InputError(f"columns.{name}", str(kind), "a column of numbers")
@@ -163,7 +164,7 @@ def as_floats(values: pa.Array, name: str, first: int) -> Floats:
 
 
 def as_texts(values: pa.Array, first: int) -> pa.Array:
-    """Bits of reports."""
+    """Reports that are texts of bits, as bytes."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not is_text(values.type):
@@ -209,7 +210,7 @@ def state_of(file: BufferedReader) -> tuple[int, ...]:
 
 
 def arrow_table(source: Any, field: str, column: str | None = None) -> pa.Table:
-    """The Arrow table of a data frame or a mapping of columns, or of one ``column`` of it; else an error."""
+    """Convert a data frame or a mapping of columns to an Arrow table, or only one ``column`` of it."""
     if isinstance(source, pa.Table):
         return source
     kind, mapping = type(source).__name__, isinstance(source, Mapping)
@@ -231,15 +232,15 @@ def arrow_table(source: Any, field: str, column: str | None = None) -> pa.Table:
 class Transcript:
     """A transcript: a Parquet file, a CSV file or an Arrow table."""
 
-    place: str  # path of the file; ``table`` for one in memory
+    place: str  # path of the file, or ``table`` for a table in memory
     table: pa.Table | None = None
-    state: tuple[int, ...] = ()  # device, inode, size and time of change when it was opened first
-    texts: tuple[str, ...] = ("user",)  # columns of texts: of a CSV file they stay bytes, in any encoding
-    further: tuple[str, ...] = ()  # further optional columns: ``question`` of a protocol
+    state: tuple[int, ...] = ()  # device, inode, size and time of change when the file was opened first
+    texts: tuple[str, ...] = ("user",)  # columns of texts, which stay bytes in any encoding in a CSV file
+    further: tuple[str, ...] = ()  # further optional columns, such as ``question`` for a protocol
 
     @classmethod
     def of(cls, source: object) -> Transcript:
-        """From a path, a pyarrow table, or data that pyarrow converts (pandas, polars, a mapping)."""
+        """Open a path, a pyarrow table, or data that pyarrow converts (pandas, polars, a mapping)."""
         if isinstance(source, Transcript):
             return source
         if isinstance(source, (str, bytes, os.PathLike)):
@@ -249,7 +250,7 @@ class Transcript:
         return cls("table", arrow_table(source, "table"))
 
     def open(self) -> BufferedReader:
-        """The file, opened anew."""
+        """Open the file again. Refuse it if it has changed."""
         file = open(open_regular(self.place, "file", FORM), "rb")
         if state_of(file) == self.state:
             return file
@@ -257,7 +258,7 @@ class Transcript:
         raise self.error("a file that does not change while it is read", "Take a copy.")
 
     def for_arrow(self) -> pa.NativeFile:
-        """The file, opened by Arrow itself: its threads read ahead and must not call Python."""
+        """Open the file in Arrow, whose threads read ahead and must not call Python."""
         with self.open() as file:
             return pa.OSFile(f"/proc/self/fd/{file.fileno()}")
 
@@ -270,7 +271,7 @@ class Transcript:
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """Names and types; all columns of a CSV file are texts."""
+        """Names and types of the columns. All columns of a CSV file are texts."""
         if self.table is not None:
             return self.table.schema
         if self.parquet:
@@ -283,7 +284,7 @@ class Transcript:
 
     @cached_property
     def rows(self) -> int:
-        """Number of rows: from the metadata, or of the lines of a CSV file, all of which are read."""
+        """Number of rows. A CSV file is read to count them."""
         if self.table is not None:
             return int(self.table.num_rows)
         if self.parquet:
@@ -291,16 +292,19 @@ class Transcript:
         return sum(batch.num_rows for batch in self.batches())
 
     def settings(self) -> str | None:
-        """TOML that ldpflow wrote into the file's metadata, or None."""
+        """TOML that ldpflow wrote into the metadata of the file or table, or None."""
         in_memory = self.table is not None or not self.parquet
         stored = self.schema.metadata if in_memory else self.parquet_file().metadata.metadata
         found = (stored or {}).get(METADATA)
         return None if found is None else decode_text(found, "file", self.place, "settings in its metadata")
 
     def chunks(self, first: int = 1) -> Iterator[Chunk]:
-        """The rows in order, at most 65,536 at a time; RowError at a value that cannot be read.
+        """Read the rows in order, at most 65,536 at a time. ``first``: number of the first row.
 
-        ``first`` is the number of the first row.
+        Raises
+        ------
+        RowError
+            At a value that cannot be read.
         """
         for batch in self.batches():
             for start in range(0, batch.num_rows, CHUNK):
@@ -339,7 +343,7 @@ class Transcript:
         )
 
     def parquet_file(self, coded: Sequence[str] = ()) -> Any:
-        """The opened file; ``coded`` columns are read as codes and a dictionary of their texts."""
+        """Open the file with Arrow. ``coded``: columns to be read as codes and a dictionary of texts."""
         import pyarrow.parquet as pq
 
         try:
@@ -351,7 +355,7 @@ class Transcript:
 
     def check_row_groups(self) -> None:
         metadata = self.parquet_file().metadata
-        # Not by column: pyarrow ends the process if the metadata of one is damaged.
+        # Sizes of whole row groups: pyarrow ends the process if the metadata of a column is damaged.
         sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
         if max(sizes, default=0) > LARGEST_ROW_GROUP:
             allowed = f"row groups of at most {LARGEST_ROW_GROUP:,} bytes"
@@ -380,7 +384,7 @@ class Transcript:
         return [name.strip() for name in names]
 
     def csv_batches(self, columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """Batches of some columns, up to a line with the wrong number of values, or one that is no number."""
+        """Read some columns in batches, up to a line that cannot be read."""
         from pyarrow.csv import ConvertOptions, ReadOptions, open_csv
 
         if os.path.getsize(self.place) == len(self.header):
@@ -401,7 +405,7 @@ class Transcript:
             raise self.csv_error(str(error)) from None
 
     def csv_error(self, reason: str) -> InputError:
-        """The error of a row for one that Arrow names, or of the file."""
+        """Error of the row that Arrow's message names, or else of the file."""
         if bad := re.match(r"In CSV column #(\d+): Row #(\d+): .*: invalid value '(.*)'", reason, re.DOTALL):
             return RowError(int(bad[2]), self.csv_names[int(bad[1])], bad[3], "a number")
         if ragged := re.search(r"Row #(\d+): Expected (\d+) columns, got (\d+)", reason):
@@ -413,13 +417,13 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Joined:
-    """Transcripts of one collection, read one after the other, with consecutive row numbers."""
+    """Transcripts of one collection, read one after the other. Row numbers go on from part to part."""
 
     parts: tuple[Transcript, ...]
 
     @classmethod
     def of(cls, source: object) -> Joined:
-        """From one source as of :meth:`Transcript.of`, or a list of them."""
+        """Open one source for :meth:`Transcript.of`, or a list of sources."""
         parts = [Transcript.of(each) for each in (source if isinstance(source, (list, tuple)) else [source])]
         if not parts:
             raise InputError("file", None, FORM)
@@ -441,7 +445,6 @@ class Joined:
 
     @cached_property
     def columns(self) -> Columns:
-        """Columns of the first part, which the others must have."""
         first, *others = self.parts
         for part in others:
             if set(part.columns.read) != set(first.columns.read):
@@ -451,7 +454,7 @@ class Joined:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Number of rows before each part, and of all rows."""
+        """Number of rows before each part, and last the number of all rows."""
         found = [0]
         for part in self.parts:
             try:
@@ -465,7 +468,7 @@ class Joined:
         return self.offsets[-1]
 
     def name(self, part: Transcript) -> str:
-        """File of a part in a message; nothing for the one table in memory."""
+        """File of a part in a message, empty for a single table in memory."""
         return "" if part.table is not None and len(self.parts) == 1 else part.place
 
     def find(self, row: int) -> tuple[int, str]:
@@ -485,19 +488,19 @@ class Joined:
         return digest.hexdigest()
 
     def chunks(self) -> Iterator[Chunk]:
-        """The rows in order."""
         for part, offset in zip(self.parts, self.offsets, strict=False):
             yield from part.chunks(offset + 1)
 
 
-# Checks. Of a row, in this order: epsilon; reports in the mechanism's range; round; theta. A row's theta must
-# follow from the row before it: theta_i = theta_{i-1} - eta_i A_i, with A_i the private gradient that the
-# report gives. So a lost, doubled, moved or edited row is found at once, and so are files that were sorted or
-# joined. The pass ends at the first fault.
+# The checks of a row are, in this order: epsilon, the report, round, and theta. theta must follow from the
+# row before: theta_i = theta_{i-1} - eta_i A_i, with A_i the private gradient that the report gives. This
+# check finds a row that was lost, doubled, moved or edited, files in another order, and reports that were
+# collected under another design. Reading ends at the first fault.
 
 TOLERANCE = 1e-9
 ROUNDING = 8 * 2.0**-52
 DEVIATIONS = 5.0
+OTHER_DESIGN = "Was the row collected under another design?"
 
 
 def earliest(*faults: RowError | None) -> RowError | None:
@@ -507,7 +510,7 @@ def earliest(*faults: RowError | None) -> RowError | None:
 def whole_number_error(chunk: Chunk, column: str, values: Floats, least: int, most: int) -> RowError | None:
     bad = (values != np.floor(values)) | (values < least) | (values > most)
     allowed = "0 or 1" if (least, most) == (0, 1) else f"a whole number from {least} to {most}"
-    return first_error(chunk, column, values, bad, allowed)
+    return first_error(chunk, column, values, bad, allowed, OTHER_DESIGN)
 
 
 def epsilon_error(chunk: Chunk, epsilon: float | None) -> RowError | None:
@@ -533,21 +536,14 @@ def theta_error(row: int, asked: Floats, at: tuple[int, int], wanted: Floats) ->
     """Error of asked[at], shape (m, d), which is not the ``wanted`` theta."""
     column = "theta" if len(wanted) == 1 else f"theta_{at[1]}"
     allowed = f"{float(wanted[at[1]])!r}, which follows from the row before"
-    damage = "A row is missing, doubled or changed, or the settings are others."
-    hint = "It is not theta0." if row == 1 else damage
-    # Digits of the shortest texts that read back as the values.
-    texts = [repr(abs(value)).partition("e")[0] for value in asked[:200].reshape(-1).tolist()]
-    digits = max(len(text.replace(".", "").strip("0")) for text in texts)
-    unit = 10.0 ** (1 - digits) * float(np.abs(asked[at[0]]).max())
-    if digits < 15 and bool((np.abs(asked[at[0]] - wanted) <= unit).all()):
-        hint = f"{digits} digits are too few: write 17."
-    return RowError(row, column, float(asked[at]), allowed, hint)
+    hint = "A row is missing, doubled or changed, theta has fewer than 17 digits, or the design is another."
+    return RowError(row, column, float(asked[at]), allowed, "It is not theta0." if row == 1 else hint)
 
 
 def odd_shares(
     names: Sequence[str], ones: NDArray[Any], asked: NDArray[Any], low: float, high: float
 ) -> list[str]:
-    """Shares that are five standard deviations below ``low`` or above ``high``, in words."""
+    """Sentences on shares that are five standard deviations below ``low`` or above ``high``."""
     asked = np.maximum(asked, 1.0)
     shares, reach = ones / asked, DEVIATIONS / np.sqrt(asked)
     least = np.maximum(low - reach * math.sqrt(low * (1.0 - low)), 0.0)
@@ -559,52 +555,15 @@ def odd_shares(
     ]
 
 
-@dataclass
-class AnswerCounts:
-    """Counts of reports 0, ..., count - 1 of randomised response, each true with probability p.
+def answer_oddities(counts: NDArray[np.int64], p: float) -> list[str]:
+    """Sentences on odd shares of the k answers of randomised response, each true with probability p.
 
-    For any values of the users, a report of randomised response is 1 with probability in [1 - p, p] given all
-    before it, and a report of one of k cells is each cell with probability in [(1 - p)/(k - 1), p]. A share
-    five standard deviations outside, or a run of equal reports that is as improbable, is no fault. It raises
-    ``odd_reports``: the devices may have another mechanism, or reports were made up.
+    Whatever the values of the users, a report is any of the answers with probability between (1 - p)/(k - 1)
+    and p. A share that is five standard deviations outside is no error, but raises the flag ``odd_reports``:
+    the devices may have another mechanism, or reports were made up.
     """
-
-    p: float
-    count: int
-    rows: int = 0
-    reported: NDArray[np.int64] | int = 0
-    last: float = math.nan
-    run: int = 0
-    longest: int = 0
-    longest_ends: int = 0
-
-    def add(self, chunk: Chunk) -> None:
-        values = chunk.reports[:, 0]
-        self.rows += len(values)
-        self.reported = self.reported + np.bincount(values.astype(np.int64), minlength=self.count)
-        changes = np.flatnonzero(values[1:] != values[:-1]) + 1
-        edges = np.concatenate([[0], changes, [len(values)]])
-        lengths = np.diff(edges)
-        if values[0] == self.last:
-            lengths[0] += self.run
-        place = int(np.argmax(lengths))
-        if lengths[place] > self.longest:
-            self.longest = int(lengths[place])
-            self.longest_ends = chunk.first - 1 + int(edges[place + 1])
-        self.run = int(lengths[-1])
-        self.last = float(values[-1])
-
-    def oddities(self) -> list[str]:
-        counts = np.asarray(self.reported)
-        names = [f"reports {answer}" for answer in range(self.count)]
-        if self.count == 2:  # one determines the share of the other
-            counts, names = counts[1:], ["ones"]
-        low = (1.0 - self.p) / (self.count - 1)
-        found = odd_shares(names, counts, np.full(len(names), self.rows), low, self.p)
-        limit = math.ceil(60.0 / -math.log2(self.p))
-        if self.longest > limit:
-            found.append(
-                f"{self.longest:,} equal reports in a row, up to row {self.longest_ends:,}; with this "
-                f"mechanism no run is longer than {limit:,}"
-            )
-        return found
+    names, low = [f"reports {answer}" for answer in range(len(counts))], (1.0 - p) / (len(counts) - 1)
+    rows = np.full(len(counts), counts.sum())
+    if len(counts) == 2:  # the share of ones determines that of zeros
+        return odd_shares(["ones"], counts[1:], rows[1:], low, p)
+    return odd_shares(names, counts, rows, low, p)

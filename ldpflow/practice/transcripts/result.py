@@ -1,9 +1,9 @@
-"""Result of an analysed transcript: rows, flags, verdicts, words and JSON.
+"""Result of an analysis: rows, flags, verdicts, words and JSON.
 
-There is no truth to compare with. Instead z = (average - root)/se compares the average with the root of the
-degree 3 fit. Start and curvature bias the average, and bias the root far less. With K >= 25 relaxation times
-and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost never happens by chance, and
-|z| <= 1 does not exclude a bias of about one standard error.
+The truth is unknown. So z = (average - root)/se compares the average of the iterates with the root of the
+regression of degree 3. The start and the size of the steps bias the average, and bias the root far less. With
+K >= 25 relaxation times and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost
+never happens by chance. |z| <= 1 does not exclude a bias of about one standard error.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Floats = NDArray[np.float64]
 Arrival = Literal["arrived", "doubtful", "not_arrived", "steps_too_large", "unknown"]
 
 ROOTS = ("TR", "TR-BM")
-"""Methods around the root of the regression; all others are around an average of iterates."""
+"""Methods whose intervals are around the root of the regression, not around an average of iterates."""
 
 SHORT, TOO_SHORT = 25.0, 15.0
-"""Relaxation times below which a run is short, or has not arrived."""
+"""Relaxation times below which a run is short, and below which it has not arrived."""
 
 SIGNIFICANT = 2.576
 MOVED = 1.0  # shift of an estimate by the first steps, in standard errors, that raises early_steps
-CLEAR, DOUBTFUL = 1.0, 2.0
+CLEAR, DOUBTFUL = 1.0, 2.0  # largest |z| of a run that arrived, and of a doubtful one
 
 ARRIVAL = {
     "arrived": "the run arrived: the average agrees with the root of the regression",
@@ -72,13 +72,10 @@ SHOWN = (
     ("estimate", "estimate", 7), ("lower", "lower", 7), ("upper", "upper", 7), ("SE", "se", 4),
     ("K", "relaxation_times", 4), ("lack of fit", "lack_of_fit", 3), ("computed", "status", 0),
 )  # fmt: skip
-"""What tables show of a row: title, column and digits. A status says whether there is an interval."""
+"""Columns of tables: title, key of the row, and digits. A status says whether there is an interval."""
 
 IN_UNITS = ("estimate", "lower", "upper", "se")
 """Numbers in the unit of the values."""
-
-MOST_LINES = 10
-"""Lines of a printed analysis."""
 
 NAMED = ("base", "beta", "degree", "separate", "limits")
 """Settings that are always part of a method's name."""
@@ -88,9 +85,10 @@ NAMED = ("base", "beta", "degree", "separate", "limits")
 class Verdict:
     """Diagnosis of a transcript for one coordinate.
 
-    ``relaxation_times`` is K from TR's slope. ``distance`` is (average - root)/se, with the highest degree
-    whose fit has a root, and ``start`` the part of it that the start makes in a linear run. Each is NaN if
-    it is undefined. ``reported`` is the row to report. A protocol without a path has no arrival.
+    ``relaxation_times`` is K from TR's slope. ``distance`` is z = (average - root)/se of the highest degree
+    whose fit has a root. ``start`` is the part of z that the start makes if the gradient is linear. A number
+    that is undefined is NaN. ``reported`` is the row to report. ``arrival`` is None for a protocol without a
+    path.
     """
 
     arrival: Arrival | None
@@ -107,12 +105,12 @@ class Verdict:
 
     @property
     def meaning(self) -> str:
-        """Words of the arrival; empty for a protocol without a path."""
+        """Meaning of the arrival, empty for a protocol without a path."""
         short = self.arrival == "doubtful" and self.relaxation_times < SHORT
         return "" if self.arrival is None else ARRIVAL["short" if short else self.arrival]
 
     def exit_code(self, strict: bool, averages_asked: bool) -> int:
-        """0, or 1 if no requested interval can be used."""
+        """1 if no requested interval can be used, or with ``strict`` if there is a flag; otherwise 0."""
         flags = set(self.flags)
         if {"undefined", "poor_fit_3"} & flags or {"poor_fit", "undefined_3"} <= flags:
             return 1
@@ -132,14 +130,14 @@ def verdict_of(
     steps: int,
     odd: bool,
 ) -> Verdict:
-    """Flags and arrival of one coordinate.
+    """Find the flags and the arrival of one coordinate.
 
-    ``fits`` are the rows of the recommended regressions, the lower degree first; ``planned`` is the row
-    that the settings ask to report; ``odd``: the reports look odd.
+    ``fits``: rows of the recommended regressions, the lower degree first. ``asked``: rows of the requested
+    methods. ``planned``: the row that the settings ask to report, or None. ``odd``: whether reports look odd.
     """
     low, high = fits[0], fits[-1]
     if planned is not None and planned.get("degree") == 3 and planned["status"] == "ok":
-        low = high = planned  # a fit of degree 2 says nothing about it
+        low = high = planned  # a fit of degree 2 says nothing about one of degree 3
     cubic = low is planned and low.get("degree") == 3
     k = nan_for_none(low["relaxation_times"])
     flags = []
@@ -199,7 +197,7 @@ def is_significant(row: Row) -> bool:
 
 
 def arrival_of(k: float, distance: float, start: float) -> Arrival:
-    """The verdict from K, the distance of the average from the root, and the start's part of it."""
+    """Judge the arrival from K, z = ``distance``, and the start's part of z."""
     if k < TOO_SHORT:
         return "not_arrived"
     if not (math.isfinite(k) and math.isfinite(distance)):
@@ -212,7 +210,7 @@ def arrival_of(k: float, distance: float, start: float) -> Arrival:
 
 
 class EstimatesAlongRun(NamedTuple):
-    """Estimates along the run: theta_i and the mean of theta_1..theta_i, shape (P, d), after P ``steps``."""
+    """theta_i and the mean of theta_1, ..., theta_i, shape (P, d) each, at P values of i in ``steps``."""
 
     steps: NDArray[np.int64]
     average: Floats
@@ -220,7 +218,7 @@ class EstimatesAlongRun(NamedTuple):
 
 
 class EstimatedCdf(NamedTuple):
-    """Distribution function F^ at points, neither monotone nor within [0, 1], shape (P,) each."""
+    """Estimated distribution function at P points. It may decrease, and leave [0, 1]."""
 
     points: Floats
     values: Floats
@@ -233,19 +231,20 @@ class Analysis:
     Parameters
     ----------
     rows : list of dict
-        One per method, level and coordinate: method, its settings, level, coordinate, estimate, se, lower,
-        upper, relaxation_times, condition, lack_of_fit, status; ``asked``: whether it was requested.
+        A row for each method, level and coordinate: method, its settings, level, coordinate, estimate, se,
+        lower, upper, status, and the method's diagnostics. ``asked``: whether the row was requested.
     verdicts : list of Verdict
-        By coordinate, at the first level.
+        A verdict for each coordinate, at the first level.
     users, steps : int
-        Of a protocol the steps are its rounds.
+        ``steps`` of a protocol without a path is its number of rounds.
     collection : Collection
     start : tuple of float
-        theta0, if there is a path.
+        theta0. Empty for a protocol without a path.
     file : str
     sha256 : str or None
+        Digest of the files, None for tables in memory.
     oddities, notes : list of str
-        Oddities of the reports; notes on choices that were not requested.
+        Reports that the mechanism rarely makes; choices of ldpflow that were not requested.
     progress : EstimatesAlongRun or EstimatedCdf
     users_compared : bool
         Whether a column of users showed that no user has two reports.
@@ -282,17 +281,17 @@ class Analysis:
         return list(dict.fromkeys(flag for verdict in self.verdicts for flag in verdict.flags))
 
     def exit_code(self, strict: bool = False) -> int:
-        """0, or 1 if the requested intervals cannot be used (see Verdict)."""
+        """1 if a requested interval cannot be used, or with ``strict`` if there is a flag; otherwise 0."""
         methods = [method.model_dump() for method in self.collection.methods]
         averages = any((method.get("base") or method["kind"]) not in ROOTS for method in methods)
         return max(verdict.exit_code(strict, averages) for verdict in self.verdicts)
 
     def reported(self, coordinate: int = 0) -> Row | None:
-        """The row to report of a coordinate; None, with the flag ``undefined``, if no interval is defined."""
+        """The row to report of a coordinate, or None if it has no interval (flag ``undefined``)."""
         return self.verdicts[coordinate].reported
 
     def coordinate_name(self, j: int) -> str:
-        """The estimand of a coordinate; empty if there is only one."""
+        """Name of what a coordinate estimates, empty if there is only one coordinate."""
         if len(self.verdicts) == 1:
             return ""
         taus = self.collection.taus
@@ -314,7 +313,7 @@ class Analysis:
         return " ".join(macro(self, *more).split())
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values for JSON; None if undefined."""
+        """The analysis as values for JSON. What is undefined is None."""
         collection = self.collection
         statement = collection.randomiser.privacy()
         made = {collection.randomiser.group: collection.randomiser.model_dump()}
@@ -355,18 +354,6 @@ class Analysis:
             "methods": self.methods_paragraph(),
         }
 
-    def __str__(self) -> str:
-        """The intervals to report, and flags with their meaning, in at most ten lines."""
-        verdicts = enumerate(self.verdicts)
-        found = [self.interval_line(j) for j in range(len(self.verdicts))]
-        found += [f"{self.place_words(j)}flag {words}" for j, verdict in verdicts for words in verdict.words]
-        found += [f"odd: {text}" for text in self.oddities]
-        if len(found) >= MOST_LINES:
-            found[MOST_LINES - 2 :] = [f"... and {len(found) - MOST_LINES + 2} lines more: describe()"]
-        return "\n".join([*found, "more: rows, notes, describe(), methods_paragraph()"])
-
-    __repr__ = __str__
-
     def place_words(self, j: int) -> str:
         name = self.coordinate_name(j)
         return f"{name}: " if name else ""
@@ -381,7 +368,7 @@ class Analysis:
         """Notes, and what the scale and a share of adversarial users mean for the intervals."""
         return [text for text in (*self.notes, self.words("scale"), self.words("adversaries")) if text]
 
-    def describe(self) -> str:
+    def __str__(self) -> str:
         """The intervals to report, arrival, flags with their meaning, oddities and notes."""
         found = []
         for j, verdict in enumerate(self.verdicts):
@@ -400,9 +387,11 @@ class Analysis:
         found += [f"odd: {text}" for text in self.oddities]
         return "\n".join([*found, *(f"note: {text}" for text in self.remarks())])
 
+    __repr__ = __str__
+
 
 def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, Callable[[Row], str]]]:
-    """Titles and texts of :data:`SHOWN`. A protocol without a path has no more than limits."""
+    """Titles of columns, and functions that write a row's values. A protocol has no further columns."""
     found = SHOWN if any(row["se"] is not None for row in rows) else (*SHOWN[:3], SHOWN[-1])
     return [
         (with_unit(title, unit if name in IN_UNITS else ""), partial(shown_value, name=name, digits=digits))
@@ -415,7 +404,7 @@ def with_unit(title: str, unit: str) -> str:
 
 
 def shown_value(row: Row, name: str, digits: int) -> str:
-    """A value of a row. Numbers in the unit of the values have the digits of the standard error."""
+    """Write a value of a row. Estimate, limits and SE have the digits that the SE allows."""
     value = row.get(name)
     if value is None or isinstance(value, str):
         return value or "-"
@@ -436,7 +425,10 @@ def interval_words(row: Row, unit: str = "") -> str:
 
 
 def form_of(row: Row) -> str:
-    """Format of an estimate and its limits: to the second digit of the SE, or of a quarter of the length."""
+    """Format of an estimate and its limits: decimals up to the second digit of the SE.
+
+    Without a standard error, a quarter of the interval's length takes its place.
+    """
     error = row["se"] or (row["upper"] - row["lower"]) / 4
     decimals = 1 - math.floor(math.log10(error)) if 0 < error < math.inf else -1
     return f".{decimals}f" if 0 <= decimals <= 9 else ".6g"
@@ -446,28 +438,17 @@ def limits_words(lower: float | None, upper: float | None, unit: str, form: str 
     return f"[{lower:{form}}, {upper:{form}}] {unit}".rstrip()
 
 
-PHRASES = ("degree", "variance", "separate")  # settings that read as words of a sentence
-
-
 def method_words(row: Row) -> str:
     title = INTERVAL_METHODS[row["method"]].title or f"the method {row['method']}"
     words = [title.replace("(ours, no proof)", "(ldpflow's own, without a proof)")]
-    for name, value in row.own.items():
-        if name == "burn_in":
-            words.append(f"first {value} steps left out")
-        elif name == "limits":
-            words.append(f"limits {'at edges of bins' if value == 'outer' else 'by lines between edges'}")
-        elif name == "base":
-            words.append(f"with {value}")
-        elif value is not None:
-            words.append(setting_words(name, value) if name in PHRASES else f"{name} = {value}")
+    words += [setting_words(name, value) for name, value in row.own.items() if value is not None]
     if row["method"] == "TR":
         words.append("half widths times K/(K - 4), at most 2, for K relaxation times")
     return ", ".join(words)
 
 
 def method_label(row: Row, among: Sequence[Row] = ()) -> str:
-    """Method and the settings that distinguish it, also from the other rows of a table, ``among``."""
+    """Method, its settings :data:`NAMED`, and those that differ from its other rows in ``among``."""
     own = row.own
     others = [other.own for other in among if other["method"] == row["method"]]
     others = [other for other in others if all(other.get(name) == own.get(name) for name in NAMED)]

@@ -1,8 +1,8 @@
-"""Transcript of a simulated replicate: the questions to its users, and their answers.
+"""Transcript of a simulated replicate: the questions to its users, and their reports.
 
-Streams, gradient, randomiser and recursion are those of a sweep, run in one lane with every row kept. So
-theta has the bits of the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit.
-For a protocol without a path, the reports have the counts of the sweep.
+Random streams and kernel functions are those of a sweep, and every row is kept. So theta has the bits of the
+simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit. The reports of a protocol
+without a path have the counts of the sweep.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_path(path: Any) -> None:
 def path_settings(path: Any, seed: int, replicate: int) -> dict[str, Any]:
     found = analysis_settings(path.parts())
     if isinstance(path.mechanism, RandomizedResponse):
-        # The settings are those of honest devices: without liars and missing answers.
+        # Without the liars and missing answers of simulated devices.
         found["mechanism"] = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
     found["mechanism"].pop("sampling", None)
     size = path.algorithm.records_per_step()
@@ -63,7 +63,7 @@ def path_settings(path: Any, seed: int, replicate: int) -> dict[str, Any]:
 
 
 def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
-    """Rows as a table: round, theta and report, by coordinate if there are several."""
+    """Table of rows with round, theta and report. Several coordinates have a column each."""
     d = thetas.shape[1]
     size = path.algorithm.records_per_step()
     rounds = 1 + (np.arange(first - 1, first - 1 + len(thetas)) // size)
@@ -73,7 +73,7 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     if (answers := answers_of(path)) is None:
         columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
     else:
-        # A cell's number is the count of thetas below it. A bit is 1 if the gradient is that of report 1.
+        # The number of a cell is the number of thetas below it. A bit is 1 if A_i is that of report 1.
         columns["report"] = pa.array((gradients == answers[-1]).sum(axis=1).astype(np.int8))
     return pa.table(columns)
 
@@ -83,7 +83,7 @@ Transcript = tuple[dict[str, Any], Iterator[pa.Table]]
 
 
 def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
-    """A replicate that is simulated again. The last of n users are left out if they do not fill a round."""
+    """Simulate a replicate of a path again. Of n users those who do not fill a round are left out."""
     check_path(path)
     users = int(path.steps(n) * path.algorithm.records_per_step())
     tables = (table_of(path, *part) for part in reports_of(path, seed, replicate, users))
@@ -91,14 +91,14 @@ def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcri
 
 
 MOST_BITS = 2**28
-"""Largest number of reports, or of their bits, in a transcript of a protocol."""
+"""Most reports, or bits of reports, in a transcript of a protocol."""
 
 
 def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -> Transcript:
-    """Reports with the counts of a replicate of a protocol, which is simulated again.
+    """Simulate a replicate of a protocol again, and draw reports with its counts.
 
-    Which user gave which report is drawn anew, and bits of one unary encoding are drawn independently given
-    their counts. Rows are in random order; for ``rounds``, within each round.
+    A sweep simulates counts alone. So the rows are put in random order, for ``rounds`` within each round. The
+    bits of unary encoding are drawn independently of each other, given their counts.
     """
     protocol = simulator.protocol
     if protocol.answers > 1:
@@ -118,7 +118,6 @@ def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -
 
 
 def table_of_rounds(run: Searches, rng: np.random.Generator) -> pa.Table:
-    """Rows of ``rounds`` from its thresholds and counts."""
     parts = []
     for turn, (x, asked, ones) in enumerate(run.last.transpose(0, 2, 1), start=1):
         question, report = rng.permutation(expand_bits(asked, ones)).T
@@ -128,7 +127,6 @@ def table_of_rounds(run: Searches, rng: np.random.Generator) -> pa.Table:
 
 
 def table_of_questions(run: Histograms, rng: np.random.Generator) -> pa.Table:
-    """Rows of a one-shot protocol from its counts by question, bin or node."""
     protocol, k, asked = run.protocol, len(run.edges) - 1, run.asked.astype(np.int64)
     ones = ((run.found + run.asked) / 2.0 if protocol.signs else run.found).astype(np.int64)
     if protocol.reports(k) > 2:
@@ -152,7 +150,7 @@ def table_of_questions(run: Histograms, rng: np.random.Generator) -> pa.Table:
 
 
 def expand_bits(asked: Any, ones: Any) -> Integers:
-    """Question, from 0, and bit of every report, shape (reports, 2)."""
+    """Question (from 0) and bit of every report, shape (reports, 2), from answers and ones by question."""
     asked, ones = (np.nan_to_num(counts).astype(np.int64) for counts in (asked, ones))
     questions = np.repeat(np.tile(np.arange(len(asked)), 2), np.concatenate([ones, asked - ones]))
     bits = np.repeat([1, 0], [ones.sum(), (asked - ones).sum()])
@@ -167,10 +165,10 @@ def write_transcript(
     file: str | os.PathLike[str],
     wishes: Mapping[str, Any] | None = None,
 ) -> int:
-    """Write the transcript of a replicate, Parquet or CSV by the file's name; return the number of rows.
+    """Write the transcript of a replicate, in Parquet or CSV by the file's name. Return the number of rows.
 
-    Settings of a CSV file go into FILE.toml. An error leaves FILE as it was, but FILE.toml may be new.
-    ``wishes``: what `analyse` computes by default.
+    Settings of a CSV file are written to FILE.toml. After an error FILE is as it was, but FILE.toml may be
+    new. ``wishes``: settings of what `analyse` computes by default.
     """
     import pyarrow.csv
     import pyarrow.parquet as pq
@@ -209,9 +207,9 @@ def write_transcript(
 def stored_transcript(
     run: str | os.PathLike[str], path_key: str | None, replicate: int, file: str | os.PathLike[str]
 ) -> int:
-    """Write the transcript of a stored replicate at the largest n; see :func:`write_transcript`.
+    """Write the transcript of a stored replicate at the largest n, as :func:`write_transcript` does.
 
-    ``path_key`` as in :func:`ldpflow.engine.replay.replay`.
+    ``path_key`` is that of :func:`ldpflow.engine.replay.replay`.
     """
     store = RunStore(run)
     with store.named_errors():
