@@ -420,7 +420,7 @@ def diverged_counts(results: Results, paths: Collection[str]) -> Counter[CellIde
 
 
 def why_failed(row: Mapping[str, Any], diverged: int) -> str:
-    """Say how many replicates of a cell diverged and how many are undefined, and when a method is undefined."""
+    """Say how many replicates of a cell diverged, how many are undefined, and when a method is undefined."""
     diverged = min(diverged, row["failures"])
     undefined = row["failures"] - diverged
     found = [f"{diverged:,} diverged"] if diverged else []

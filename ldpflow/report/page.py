@@ -16,7 +16,7 @@ import vl_convert
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from ldpflow.columns import counted, round_text, short
+from ldpflow.columns import round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text, templates
 from ldpflow.errors import DamagedRun, InputError
@@ -329,7 +329,7 @@ def list_values(value: Any) -> str:
 
 
 def commands(results: Results) -> list[str]:
-    """Command that computes the rows again bit for bit. Without a study file: the commands of all sessions."""
+    """Command that computes the rows again bit for bit. Without a study file: commands of all sessions."""
     if not results.design.text:
         return [command_of(session) for session in results.sessions]
     folder = shlex.quote(f"runs/{results.name}-again")

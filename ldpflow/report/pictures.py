@@ -249,7 +249,7 @@ FILLS = {HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
 
 
 def choice(results: Results, asked: Asked) -> Any:
-    """Draw coverage against length of all methods, a panel per setting, with the recommended method's name."""
+    """Draw coverage against length of all methods, a panel per setting. The recommended method has a name."""
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
     settings = settings_of(results.rows)
