@@ -57,7 +57,7 @@ def test_compare(ldpflow, run_directory):
     """And what it leaves out."""
     shown = ldpflow("compare", run_directory, "--baseline", "SN").out
     assert shown.startswith("Differences from SN, and ratios to it:")
-    assert "comparison has 64 pairs" in joined(shown)
+    assert "at least 64 pairs" in joined(shown)
     shown = joined(ldpflow("compare", run_directory, "--where", "method == 'SN'").out)
     assert "2 of 10 rows: those with method == 'SN'" in shown and "method=SN" in shown
     shown = joined(ldpflow("compare", run_directory, "--by", "beta", "--baseline", "0.75").out)
@@ -155,37 +155,12 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     assert "% problem=quantile" in shown and "epsilon" not in shown.partition("varepsilon")[2][:30]
     words = ("--columns", "state", "--sort", "state", "--where", "state != 'x'", "--format", "csv")
     head, *states = ldpflow("explain", run_directory, *words).out.split()
-    assert head == "level_state" and len(states) == 12 and states == sorted(states)
-    for flag, name, hint in (("columns", "-pairs", "pairs"), ("sort", "lenght ratio", "length ratio")):
+    assert head == "state" and len(states) == 12 and states == sorted(states)
+    shown = ldpflow("summary", run_directory, "--columns", "method,length_mean,state", "--format", "md").out
+    assert " ± " in shown and shown.count("clear |") + shown.count("s |\n") >= 12
+    for flag, name, hint in (("columns", "-pairs", "pairs"), ("sort", "lenght_ratio", "length_ratio")):
         refused = ldpflow("compare", run_directory, f"--{flag}={name}")
         assert refused.code == 2 and f"--{flag}: '{name}'" in refused.err and f"'{hint}'" in refused.err
-
-
-@pytest.mark.parametrize(
-    ("command", "headings", "names"),
-    [
-        ("summary", "coverage,length,emp. SE,bias", "coverage,length_mean,empirical_se,bias"),
-        ("explain", "length,bias,rest,main cause", "length_effect,bias_effect,rest_effect,cause"),
-        (
-            "compare", "coverage difference,length ratio,length pairs",
-            "coverage_difference,length_ratio,length_pairs",
-        ),
-    ],
-)  # fmt: skip
-def test_the_headings_of_a_table_are_names_of_its_columns(ldpflow, run_directory, command, headings, names):
-    """In --columns, with their errors, and in --sort."""
-    order = f"--sort=-{headings.split(',')[1]}"
-    words = (command, run_directory, "--columns", f"method,{headings}", order)
-    head, *rows = (line.split(",") for line in ldpflow(*words, "--format", "csv").out.splitlines())
-    assert head == ["method", *names.split(",")]
-    values = [float(row[2]) for row in rows]
-    assert values == sorted(values, reverse=True)
-    shown = ldpflow(*words, "--format", "md").out.splitlines()
-    head, _, *lines = ([word.strip() for word in line.split("|")[1:-1]] for line in shown if "|" in line)
-    at = head.index("method")
-    assert head[at:] == ["method", *headings.split(",")] and {"epsilon", "beta"} <= {*head[:at]}
-    assert all(" ± " in line[at + 1] and " ± " in line[at + 2] for line in lines)
-    assert [line[at] for line in lines] == [row[0] for row in rows]
 
 
 def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpflow, tmp_path):

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import by_method, mean_effects, summary_sheet
+from ldpflow.cli.sheets import mean_effects, summary_sheet
 from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
@@ -90,7 +90,7 @@ def test_what_one_kind_alone_has_is_no_constant(capsys):
     rows += [{"shape": None} | without(law="normal", n=n, method="BM") for n in (10, 20)]
     lines = shown(rows, capsys)
     (constants,) = (line for line in lines if "problem=quantile" in line)
-    shared, *owned = constants.partition("replicates. ")[2].split("; ")
+    shared, *owned = constants.partition("(unclear). ")[2].split("; ")
     assert {"gamma: shape=1.5", "BB: beta=0.75  B=500  multiplier=uniform"} <= {*owned}
     assert "shape" not in shared and "level=0.9" in shared
 
@@ -145,19 +145,6 @@ def test_the_line_of_a_method_has_the_means_of_all_effects():
     assert found["coverage"] == pytest.approx(0.877) and found["level"] == 0.9
     assert found["coverage_failures_as_misses"] == pytest.approx(1.76 / 3)
     assert "coverage" not in mean_effects([lost], ["length"])
-
-
-def test_settings_of_a_method_whose_class_is_not_loaded_tell_its_lines_apart():
-    """``parts``, which others lack, and ``beta``, which BB has too; not n, nor what a path has."""
-    names = ["n", "method", "beta", "parts"]
-    own = [
-        {"n": n, "method": "mine", "beta": b, "parts": p} for n in (10, 20) for b in (1, 2) for p in (3, 6)
-    ]
-    rows = own + [row | {"method": "BB", "parts": None} for row in own if row["parts"] == 3]
-    mine = [f"mine beta={b} parts={p}" for b in (1, 2) for p in (3, 6)]
-    lines = [line for line, _ in by_method(rows, names)]
-    assert lines == [{"method": name, "cells": 2} for name in (*mine, "BB beta=1", "BB beta=2")]
-    assert {line["method"] for line, _ in by_method(own, names)} == {*mine}
 
 
 def long_table():
