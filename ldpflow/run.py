@@ -432,7 +432,8 @@ class Run:
         >>> run.plot("coverage", rows="tau", cols="epsilon", width="170mm")  # doctest: +SKIP
         """
         require_extra("report", "altair", "vl_convert")
-        from ldpflow.report.pictures import PAIRED, figures_of
+        from ldpflow.report.figures import PAIRED
+        from ldpflow.report.pictures import figures_of
         from ldpflow.report.results import Results
 
         results = self.results if where is None else Results.load(self.store.address, where=where)

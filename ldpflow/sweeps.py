@@ -161,15 +161,6 @@ def run_sweep(
     return run
 
 
-def keys_of_cells(study: Study) -> set[tuple[str, str]]:
-    """Path and cell id of each cell of a study."""
-    from ldpflow.store.schema import cell_id
-
-    return {
-        (f"p{plan.simulator.key}", cell_id(cell.columns())) for plan in study.plans() for cell in plan.cells
-    }
-
-
 def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> list[str]:
     """Warn if a study has another name than the run, or adds cells and lacks stored cells.
 
@@ -186,6 +177,11 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> lis
         before = stored_study(store)
     except InputError:  # an unreadable study.toml, which the sweep writes again
         before = None
+
+    def keys_of_cells(study: Study) -> set[tuple[str, str]]:
+        plans = study.plans()
+        return {(f"p{plan.simulator.key}", cell_id(cell.columns())) for plan in plans for cell in plan.cells}
+
     wanted = keys_of_cells(study)
     added = wanted - stored - (set() if before is None else keys_of_cells(before))
     other = "" if before is None or before.name == study.name else before.name

@@ -328,6 +328,7 @@ def explanation_sheet(
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]
+    over_all = ", failures as misses over all cells" if misses else ""
     if whole and "variability" in parts:
         reading.append(f"Of {' and '.join(dict.fromkeys(whole))} variability is part of length.")
     if parts and not errors:
@@ -349,7 +350,7 @@ def explanation_sheet(
         together=[title for title, _ in shares],
         reading=" ".join(reading),
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Lines of methods: means over cells.",
+        legend=f"Lines of methods: means over cells{over_all}.",
         rank=None if ordered else shortfall,
         command=command,
     )

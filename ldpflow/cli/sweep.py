@@ -31,8 +31,6 @@ from ldpflow.errors import InputError, SweepInterrupted, distinct_failures
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import RunResult
@@ -138,7 +136,7 @@ def sweep(
         return
     run, result = run_sweep(chosen, out, options, quiet, not (quiet or no_progress))
     if run is not None and not quiet:
-        print_results(chosen, run, result, None if options.until_precise else chosen.replicates)
+        print_results(chosen, run, result, options.until_precise)
     print_troubles(result, options.again)
     if run is None:
         raise typer.Exit(130)
@@ -222,7 +220,7 @@ def print_plan(reused: int, computed: int) -> None:
         print_note(f"rows: {reused:,} reused, {computed:,} to compute")
 
 
-def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
+def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, until_precise: bool) -> None:
     from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
     from ldpflow.study.plugins import plugin_flags
     from ldpflow.study.stored import stored_notes
@@ -235,31 +233,11 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         notes = [*sheet.notes, *stored_notes(run.store), *([last] if table.num_rows else [])]
         replace(sheet, notes=notes).show(every=False)
     else:
-        table = run.trajectories()
-        trajectory_sheet(table).show()
+        trajectory_sheet(run.trajectories()).show()
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    print_wrapped(f"{count_replicates(study, table, wanted)}; {computed}; rows in {run.out}", sys.stdout)
-
-
-def count_replicates(study: Study, table: pa.Table, wanted: int | None) -> str:
-    """Count the study's cells (or followed paths) and replicates, and say if they exceed ``wanted``."""
-    from ldpflow.store.schema import cell_id, cell_keys
-    from ldpflow.sweeps import keys_of_cells
-
-    rows, names, kind = table.to_pylist(), cell_keys(table.schema), "cell"
-    if study.method:
-        own = keys_of_cells(study)
-        rows = [row for row in rows if (row["path"], cell_id({n: row.get(n) for n in names})) in own]
-    else:
-        paths, kind = {f"p{simulator.key}" for simulator in study.simulators()}, "path"
-        rows = [*{row["path"]: row for row in rows if row["path"] in paths}.values()]
-    if not rows:
-        return "no replicates"
-    least, most = (choose(row["replicates"] for row in rows) for choose in (min, max))
-    span = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    words = f"{counted(len(rows), kind)} with {span} replicates"
-    beyond = wanted is not None and most > wanted
-    return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
+    least = "at least " if until_precise else ""
+    done = f"{least}{counted(result.finished_replicates, 'replicate')}"
+    print_wrapped(f"{done}; {computed}; rows in {run.out}", sys.stdout)
 
 
 def print_troubles(result: RunResult, again: str) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from ldpflow.errors import InputError
 from ldpflow.report import charts, figures
 from ldpflow.report.answers import COVERAGE, findings
-from ldpflow.report.figures import CAPTIONS, CURVES, PAIRED, Asked, Curves, arrange, interval
+from ldpflow.report.figures import CAPTIONS, CURVES, Asked, Curves, arrange, interval
 from ldpflow.report.results import Results, Row, distinct
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
 from ldpflow.results.measures import Z95
@@ -366,7 +366,6 @@ DRAWN: dict[str, Callable[..., Any]] = {
     **{name: partial(figures.at_end, name=name) for name in figures.ENDS},
     **{"choice": choice, "explanation": explanation, "zip": zip_plot, "paper": compare_with_published},
 }
-__all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
 FIGURES: dict[str, Figure] = {
     **{name: Figure(DRAWN[name], **caption) for name, caption in CAPTIONS.items() if name in DRAWN},
     **{name: along_a_path(name, curves) for name, curves in CURVES.items()},
