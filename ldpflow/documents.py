@@ -58,7 +58,6 @@ def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file 
 
 
 def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
-    """Decode UTF-8 with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -112,7 +111,6 @@ def depth(value: object) -> int:
 
 
 def append_checksum(text: str) -> str:
-    """Append the SHA-256 of a text as its last line."""
     return f"{text}{SUM_OF_TEXT}{hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
@@ -147,7 +145,6 @@ def read_bib(text: str) -> dict[str, Reference]:
 
 @cache
 def references() -> dict[str, Reference]:
-    """Papers of the bundled methods, by key."""
     return read_bib(files("ldpflow").joinpath("results", "references.bib").read_text(encoding="utf-8"))
 
 

@@ -544,7 +544,6 @@ class Run:
 
 
 def table_html(table: pa.Table) -> str:
-    """HTML of the first rows of an Arrow table, for notebooks."""
     from ldpflow.cli.tables import MOST_ROWS, plain
 
     rows = table.slice(0, MOST_ROWS).to_pylist()
@@ -560,7 +559,6 @@ def notebook_shell() -> Any:
 
 
 def show_tables() -> None:
-    """Let a notebook show Arrow tables as HTML tables."""
     if shell := notebook_shell():
         html = shell.display_formatter.formatters["text/html"]
         html.for_type_by_name("pyarrow.lib", "Table", table_html)

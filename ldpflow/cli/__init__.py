@@ -134,7 +134,6 @@ def check_words(arguments: Sequence[str]) -> None:
 
 
 def run_command(arguments: Sequence[str] | None) -> int:
-    """Run a command line and return its exit code. Print an error as one message."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         check_limit(given)

@@ -86,8 +86,6 @@ Columns = Annotated[list[str] | None, flag("Columns to show, separated by commas
 
 
 class Format(StrEnum):
-    """Output formats of a table."""
-
     table = "table"
     csv = "csv"
     json = "json"
@@ -161,7 +159,6 @@ class Commands(TyperGroup):
 
 
 def name_of(context: Any) -> str:
-    """Name of the command in the context of the group."""
     return "ldpflow" if context is None else f"ldpflow {context.invoked_subcommand}"
 
 

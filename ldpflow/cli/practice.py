@@ -252,7 +252,6 @@ def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None)
 
 
 def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism | Protocol:
-    """Make the mechanism or protocol of a kind with these settings."""
     from ldpflow.components.protocols import PROTOCOLS
     from ldpflow.study.entry import read_component
     from ldpflow.study.plugins import load_plugins

@@ -76,8 +76,6 @@ def drawing(state: ProgressState, console: Console) -> Group:
 
 
 class ProgressState:
-    """Progress of a running sweep, in words."""
-
     def __init__(
         self, continued: bool = False, rounds: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:

@@ -45,7 +45,6 @@ def factors(text: str, default: str = "by the design") -> Any:
 
 
 def split_names(texts: list[str] | None) -> list[str] | None:
-    """Split texts at commas into names of columns."""
     return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
 
 

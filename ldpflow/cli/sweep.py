@@ -241,7 +241,6 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, until_p
 
 
 def print_troubles(result: RunResult, again: str) -> None:
-    """Print failed batches, and why the sweep stopped early."""
     for failed in distinct_failures(result.failed_batches):
         print_note(f"failed: {failed}")  # not wrapped: it has a command to copy
     if result.failures and result.failed_share == 1.0:

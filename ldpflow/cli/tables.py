@@ -203,7 +203,6 @@ def rich_text(parts: Iterable[Any], console: Console) -> str:
 
 
 def lines_text(lines: Iterable[str]) -> str:
-    """Text of lines that a window wraps between words."""
     return rich_text(map(plain_text, lines), Console(soft_wrap=not limits_width(Console())))
 
 

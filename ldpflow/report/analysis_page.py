@@ -84,7 +84,6 @@ def range_words(analysis: Analysis) -> str:
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:
-    """Draw iterate and average over the steps."""
     progress = analysis.progress
     assert not isinstance(progress, EstimatedCdf)
     place: Row = {"row": (0, "all"), "panel": "all"}
@@ -109,7 +108,6 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
 
 
 def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
-    """Draw the estimated distribution function and, at the height tau, the interval to report."""
     tau, row = analysis.collection.taus[j], analysis.reported(j)
     points = [{"x": x, "F": f} for x, f in zip(cdf.points.tolist(), cdf.values.tolist(), strict=True)]
     value = with_unit("value", analysis.unit)
@@ -129,7 +127,6 @@ def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
 
 
 def intervals_chart(analysis: Analysis, j: int) -> Any:
-    """Draw the intervals, one line per method and level."""
     several = len(analysis.collection.levels) > 1
     rows = [
         {name: row[name] for name in ("method", "estimate", "lower", "upper")}

@@ -342,7 +342,6 @@ def cell_table(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, 
 
 
 def followed_table(results: Results) -> dict[str, Any]:
-    """Table of the statistics of every path at its last checkpoint."""
     names, meanings = results.path_varying, results.meanings
     place = {stat: i for i, stat in enumerate(meanings)}
     ends = last_rows(results.followed)
@@ -383,7 +382,6 @@ def pairs(results: Results) -> dict[str, Any] | None:
 
 
 def failures(results: Results) -> dict[str, Any]:
-    """Table of cells with failed replicates, the largest share of failures first."""
     rows = [row for row in results.rows if row["failures"]]
     rows.sort(key=lambda row: -row["failures"] / row["replicates"])
     diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in rows[:MOST_FAILED]))

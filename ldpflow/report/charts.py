@@ -441,7 +441,6 @@ def stretch(chart: Any, panel: Any, name: str, wanted: float) -> float:
 
 
 def drawn_size(chart: Any) -> dict[str, float]:
-    """Width and height of a drawn chart, in pixels."""
     drawn = vl_convert.vegalite_to_svg(chart.to_json(indent=None))
     found = re.findall(r' (width|height)="([\d.]+)', drawn[: drawn.index(">")])
     return {name: float(size) for name, size in found}
@@ -511,8 +510,6 @@ def log_marks(low: float, high: float) -> list[float]:
 
 
 class Look(NamedTuple):
-    """Colour, symbol and dash of a series."""
-
     color: str
     shape: str
     dash: list[int]

@@ -82,7 +82,6 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
 
 
 def path_settings(results: Results) -> dict[str, str]:
-    """Settings that distinguish a path from the other paths of the study, by path."""
     rows = list({row["path"]: row for row in results.rows}.values())
     names = [name for name in results.parameters if name not in ("n", "level", "coordinate")]
     distinguishing = distinguishing_columns(names, rows)

@@ -84,7 +84,6 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
 
 
 def words(results: Results) -> list[tuple[str, str]]:
-    """Glossary of measures, settings of the study, and diagnostics."""
     found: dict[str, str] = dict(CAPTIONS["words"])
     if not results.rows:
         found = {name: found[name] for name in ("n", "replicate", "MCSE")}
@@ -100,7 +99,6 @@ def words(results: Results) -> list[tuple[str, str]]:
 
 
 def picker(results: Results) -> list[dict[str, Any]]:
-    """Factors and values by which a reader can filter the page."""
     rows = [*results.rows, *results.followed]
     found = []
     for name, label in results.picked.items():
@@ -218,7 +216,6 @@ def latest(run: str) -> Results | None:
 
 
 def in_a_line(kind: str) -> str:
-    """Kind and title of an interval method. Without its class: the kind alone."""
     method = INTERVAL_METHODS.get(kind)
     if method is None:
         return kind

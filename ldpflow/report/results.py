@@ -115,7 +115,6 @@ class Results:
 
     @property
     def parts_left_out(self) -> list[str]:
-        """A line for each damaged part that was left out, with the reason."""
         bad = [] if self.damaged == "refuse" else self.damaged
         return sorted({plain_line(f"{part.name} is left out: {part.reason}") for part in bad})
 
@@ -126,12 +125,10 @@ class Results:
 
     @property
     def unit(self) -> str:
-        """Unit of theta."""
         return str(self.study.get("collection", {}).get("unit") or "unit of θ")
 
     @cached_property
     def names(self) -> Names:
-        """Display names of the columns of both summaries."""
         names = Names(known_columns(self.table.schema, self.trajectories.schema))
         levels = {row.get("taus") for row in self.rows}
         names.taus = json.loads(levels.pop() or "[]") if len(levels) == 1 else ()
@@ -139,7 +136,6 @@ class Results:
 
     @cached_property
     def method_settings(self) -> tuple[str, ...]:
-        """Columns that are settings of interval methods."""
         return method_settings(self.table.schema)
 
     @cached_property
@@ -210,7 +206,6 @@ class Results:
 
     @cached_property
     def followed(self) -> list[Row]:
-        """Rows of the summary of the trajectories."""
         return list(self.trajectories.to_pylist())
 
     @cached_property
@@ -226,7 +221,6 @@ class Results:
 
     @cached_property
     def picked(self) -> dict[str, str]:
-        """Labels of the factors by which a page filters."""
         names = dict.fromkeys((*self.varying(), *(self.path_varying if self.followed else ())))
         several = {"series": "method"} if len(self.series) > 1 else {}
         return {name: self.names.label(name) for name in names} | several
@@ -240,7 +234,6 @@ class Results:
 
     @cached_property
     def label(self) -> Callable[[Row], str]:
-        """Function that names the series of a row."""
         return labels(self.rows, self.names, self.method_settings)
 
     @property
@@ -283,7 +276,6 @@ class Results:
 
     @cached_property
     def design(self) -> RunDesign:
-        """Design of the stored rows, from all sessions."""
         return run_design(self.store, self.table, self.trajectories, self.sessions, self.damaged)
 
     @cached_property
