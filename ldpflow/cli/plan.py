@@ -207,7 +207,7 @@ def coverage_text(row: Row) -> str:
 
 
 def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
-    """Sheet of a comparison. With ``brief`` it has the best designs and main columns alone."""
+    """Sheet of a comparison. With ``brief`` it has the best designs alone."""
     from ldpflow.practice.planning.plans import text_of_cautions
 
     rows = (brief and found.best_rows()) or found.rows
@@ -229,29 +229,18 @@ def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
         columns.append(("ε for it", lambda row: text_of(row["epsilon_needed"], "g", "none")))
     if liars:
         columns.append(number("liars shift", "liars_shift", 3))
+    notes = found.cautions
     if brief:
-        order = ("level", "liars shift", "bits", "rounds")
         others = {text_of_cautions(row) for row in found.rows if not row["best"]}
-        notes = [text for text in found.cautions if text not in others]
-        left = {"rows": len(found.rows) - len(rows), "cautions": len(found.cautions) - len(notes)}
-        counts = ", ".join(f"{name} {count}" for name, count in left.items() if count)
-        counts = f": {counts}" if counts else ""
-        notes = [f"{LEGEND} Not shown{counts}, further columns (--verbose, --format csv).", *notes]
-        return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, order, notes=notes)
-    columns += [
-        ("reports", lambda row: str(row["messages"])),
-        plain("needs"),
-        ("users", lambda row: f"{row['users']:,}"),
-        ("ε a user", lambda row: f"{row['epsilon']:g}"),
-        ("interval", lambda row: row["interval"] or "-"),
-        *([number("wanted", "wanted", 4)] if wanted else []),
-        ("bytes kept", lambda row: text_of(row["state_bytes"], ",")),
-    ]
-    notes = [LEGEND, "n counts users who are asked. users counts users who answer about a quantile."]
+        notes = [text for text in notes if text not in others]
+    left = {"rows": len(found.rows) - len(rows), "cautions": len(found.cautions) - len(notes)}
+    hidden = [f"{name} {count} (--verbose)" for name, count in left.items() if count]
+    hidden.append("further columns (--format csv)")
+    legend = [f"{LEGEND} Not shown: {', '.join(hidden)}."]
     if response is not None and response < 1.0:
-        notes.append("The response rate is correct if answering does not depend on the value.")
-    notes += found.cautions
-    return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, notes=notes)
+        legend.append("The response rate is correct if answering does not depend on the value.")
+    order = ("level", "liars shift", "bits", "rounds")
+    return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, order, notes=[*legend, *notes])
 
 
 def protocol_text(row: Row) -> str:
