@@ -20,6 +20,7 @@ from ldpflow.report.figures import CURVES, MEASURES, cells_of, default_rows
 from ldpflow.report.pictures import FIGURES, intervals
 from ldpflow.report.results import Results
 from ldpflow.store.schema import STATISTICS
+from tests.kernels import uncompiled
 from tests.published.test_compare import rows_as_printed
 from tests.report.conftest import sweep
 from tests.studies import changed
@@ -178,7 +179,7 @@ def test_colours_can_be_seen_on_both_pages_and_told_apart():
 # Trajectories: the store's numbers, theory's lines, and runs without intervals
 
 FOLLOWED = changed(
-    replicates=12, algorithm={"kind": "ldp_sgd", "gamma": [0.3, 0.6], "c": 0.4}, grid={"n": 200}, method=...,
+    replicates=6, algorithm={"kind": "ldp_sgd", "gamma": [0.3, 0.6], "c": 0.4}, grid={"n": 80}, method=...,
     problem={"kind": "linear_regression", "coefficients": [[1, -1]]}, trajectory={"points": 4},
     mechanism={"kind": "gaussian", "mu": [1.0, 2.0]},
 )  # fmt: skip
@@ -186,7 +187,9 @@ FOLLOWED = changed(
 
 @pytest.fixture(scope="module")
 def followed(tmp_path_factory):
-    return Results.load(sweep(tmp_path_factory, FOLLOWED))
+    with pytest.MonkeyPatch.context() as patched:
+        uncompiled.use(patched)
+        return Results.load(sweep(tmp_path_factory, FOLLOWED))
 
 
 def invented(followed, stat):
@@ -243,7 +246,7 @@ def test_a_report_without_intervals(followed, tmp_path, capsys):
     assert "a.html: written" in capsys.readouterr().out
     shell = re.sub(r"<script.*?</script>", "", file.read_text(), flags=re.S)
     for said in (
-        "n up to 200", "<dd>12</dd>", "mu-GDP (local)",
+        "n up to 80", "<dd>6</dd>", "mu-GDP (local)",
         "Distance to the optimum", "last_exc", 'Excess loss</h2><div class="notes"><p>Our words.</p>',
         "None of 32 means lie above their proved bound.",
     ):  # fmt: skip
@@ -257,44 +260,33 @@ def test_trajectories_are_exported(followed, tmp_path):
     file = tmp_path / "study.duckdb"
     export_duckdb(followed, file)
     with duckdb.connect(str(file), read_only=True) as db:
-        assert len(db.execute("FROM trajectories").fetchall()) == 4 * 12 * 4
+        assert len(db.execute("FROM trajectories").fetchall()) == 4 * 6 * 4
         assert len(db.execute("FROM trajectory_summary").fetchall()) == followed.trajectories.num_rows
 
 
-# Protocols: a line per protocol, its default interval, and the bound beneath them all
-
-PROTOCOLS = changed(
-    replicates=40, grid={"n": [1000, 10000]}, algorithm={"kind": "ldp_sgd"},
-    mechanism={"kind": "randomized_response", "epsilon": [1.0, 4.0], "sampling": "private_bit"},
-    protocol={"kind": ["rounds", "haar", "grr"], "epsilon": [1.0, 4.0], "range": [-6.3, 9.7]},
-    method=[{"kind": "oracle"}, {"kind": "inversion", "limits": ["outer", "line"]}, {"kind": "fieller"}],
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def protocols(tmp_path_factory):
-    return Results.load(sweep(tmp_path_factory, PROTOCOLS))
-
-
-@pytest.mark.thorough
-def test_one_default_interval_of_every_protocol_and_the_bound_of_its_cell(protocols):
-    rows = {(row["series"], row["tau"], row["epsilon"], row["n"]): row for row in default_rows(protocols)}
-    assert len(rows) == len(default_rows(protocols))
-    assert {name for name, *_ in rows} == {"ldp_sgd", "rounds", "haar", "grr"}
-    assert not any(row["limits"] == "line" for row in rows.values())
-    # GRR's intervals of the .9-quantile at n = 1000 end at the range.
-    assert ("grr", 0.9, 1.0, 1000) not in rows
-    row = rows["haar", 0.5, 1.0, 10000]
-    assert row["bound"] == pytest.approx(2 * 1.6448536 * row["efficient_se"], rel=1e-6)
-    assert row["length_mean"] > row["bound"]
-
-
-def test_the_figure_of_protocols(protocols):
-    spec = FIGURES["protocols"].chart(protocols).to_dict()
+def test_the_figure_of_protocols_has_default_intervals_and_the_bound(results):
+    """LDP-SGD is drawn with the oracle. Intervals that mostly end at the range are left out."""
+    own = [row | {"protocol": None, "efficient_se": 0.1} for row in results.rows]
+    rows = [
+        row | {"protocol": name, "method": "inversion", "series": "inversion", "limits": limits}
+        for row in own
+        for name in ("haar", "grr")
+        for limits in ("outer", "line")
+        if row["method"] == "oracle"
+    ]
+    lost = next(row for row in rows if (row["protocol"], row["limits"]) == ("grr", "outer"))
+    lost["range_end_share"] = 0.8
+    found = dataclasses.replace(results, rows=own + rows)
+    chosen = default_rows(found)
+    names = [row["series"] for row in chosen]
+    assert {name: names.count(name) for name in names} == {"ldp_sgd": 8, "haar": 8, "grr": 7}
+    assert not any(row.get("limits") == "line" for row in chosen)
+    assert [row["bound"] for row in chosen] == pytest.approx([2 * 1.6448536 * 0.1] * 23, rel=1e-6)
+    spec = FIGURES["protocols"].chart(found).to_dict()
     assert str(spec).count("'type': 'log'") >= 2
     data = values(spec)
-    assert {row["series"] for row in data} == {"ldp_sgd", "rounds", "haar", "grr"}
-    assert len({row["panel"] for row in data}) == 4 and len(data) == len(default_rows(protocols))
+    assert {row["series"] for row in data} == {*names} and len(data) == len(chosen)
+    assert len({row["panel"] for row in data}) == 4 and {row["shared"] for row in data} == {0.328971}
 
 
 @pytest.mark.parametrize("figure", ["length", "length-ratio", "choice"])
