@@ -388,7 +388,6 @@ class Run:
         cols: Names = None,
         color: Names = None,
         width: float | str | None = None,
-        height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
     ) -> ChartType:
@@ -408,8 +407,8 @@ class Run:
         rows, cols, color : str or sequence of str, optional
             Factors of the rows and columns of panels, and of the lines' colours: ``rows="law", cols="tau",
             color="method"``. The other factors get rows or columns too. Default: chosen by the design.
-        width, height : float or str, optional
-            Size of the whole figure: a number of pixels (1/96 inch), or a text with a unit, ``"85mm"``.
+        width : float or str, optional
+            Width of the whole figure: a number of pixels (1/96 inch), or a text with a unit, ``"85mm"``.
         baseline : str, optional
             Method that the paired figures compare with. Default: the first method by name.
         title : str, optional
@@ -425,7 +424,7 @@ class Run:
         Raises
         ------
         InputError
-            If there is no such figure or factor, or its panels do not fit the width or height.
+            If there is no such figure or factor, or its panels do not fit into the width.
 
         Examples
         --------
@@ -446,7 +445,7 @@ class Run:
 
         results = results.with_baseline(baseline)
         chart = figures[figure].chart(results, x, rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where, width), width, height))
+        return draw_offline(resize(entitle(chart, title, where, width), width))
 
     def report(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting, span
+from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import PLAN_OPTIONS, Engine
@@ -109,16 +109,15 @@ def plan_sheet(
         notes.append("The invitations are enough if answering has nothing to do with the value.")
     if of_rows:
         notes.append(f"--verbose prints what to change in single rows: {len(of_rows)} cautions.")
-    ranges = {title: name for title, name, _ in counts} or {"half width": "half_width"}
     use = count_text(row["recommended"] or "none" for row in rows)
+    verdicts = count_text((row["arrival"] or "unknown").replace("_", " ") for row in rows)
     return Sheet(
         rows,
         list(map(setting, names or ["n"])),
         columns,
         FIRST_TO_GO if brief else (),
-        heading=[f"Method to use in {len(rows)} rows: {use}. By arrival of the average:"] if brief else [],
+        heading=[f"Method to use in {len(rows)} rows: {use}. Arrival: {verdicts}."] if brief else [],
         notes=notes,
-        methods=list(verdict_lines(rows, ranges)) if brief else [],
         rank=lambda row: math.inf if (share := row["coverage_predicted"]) is None else share - row["level"],
         command="the same with --verbose",
     )
@@ -135,17 +134,6 @@ FIRST_TO_GO = (
     "oracle's n",
 )  # fmt: skip
 """Columns that a narrow window leaves out of a long table."""
-
-
-def verdict_lines(rows: Sequence[Row], ranges: Mapping[str, str]) -> Iterator[Row]:
-    """Lines of verdicts on arrival: numbers of rows and methods, and ranges of columns by heading."""
-    for verdict in sorted({row["arrival"] for row in rows}, key=str):
-        own = [row for row in rows if row["arrival"] == verdict]
-        line = {"verdict": "-" if verdict is None else verdict.replace("_", " "), "rows": len(own)}
-        line |= {"method": count_text(row["recommended"] or "none" for row in own)}
-        for title, name in {"covers": "coverage_predicted", **ranges}.items():
-            line[title] = span(row[name] for row in own)
-        yield line
 
 
 def count_text(names: Iterable[str]) -> str:

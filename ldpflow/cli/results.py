@@ -476,7 +476,6 @@ def plot(
     cols: Annotated[list[str] | None, factors("Factors of the columns of panels.")] = None,
     color: Annotated[list[str] | None, factors("Factors of the lines' colours.", "method")] = None,
     width: Annotated[str | None, flag("Width of the whole figure: 85mm, 3.3in, or pixels.", "X")] = None,
-    height: Annotated[str | None, flag("Height of the whole figure.", "X")] = None,
     baseline: Baseline = None,
     title: Annotated[str | None, flag("Title, instead of the figure's own.", "TEXT")] = None,
 ) -> None:
@@ -497,7 +496,7 @@ def plot(
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
     named: Any = figure  # plot() checks it
     chart = open_run(run).plot(
-        named, x, where, **places, width=width, height=height, baseline=baseline, title=title,
+        named, x, where, **places, width=width, baseline=baseline, title=title,
     )  # fmt: skip
     save(chart, output)
     if "left_out" in chart.usermeta:

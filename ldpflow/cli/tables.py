@@ -90,7 +90,7 @@ class Sheet:
             self.show_worst()
         else:
             table, left = self.fit(self.settings, self.results, self.rows, rule=True)
-            shared = self.method_lines() if self.methods and len(self.rows) > most_rows() else ("", [])
+            shared = self.method_lines() if len(self.rows) > most_rows() else ("", [])
             above = lines_text(self.heading) + shared[0]
             print(above + table + lines_text([*left_out(shared[1], left), *self.below()]), end="")
 
@@ -106,6 +106,8 @@ class Sheet:
         return rows[:count], f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"
 
     def method_lines(self) -> tuple[str, list[str]]:
+        if not self.methods:
+            return "", []
         method, cells, *columns = map(plain, self.methods[0])
         last_to_go = [title for title, _ in columns[-1:] if title not in self.together]
         return self.fit([method, cells], columns, self.methods, last_to_go)

@@ -6,15 +6,13 @@ The findings count a replicate without an interval as a miss and use :func:`ldpf
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.report.results import CellIdentity, Names, Results, Row, measured, present_last
+from ldpflow.report.results import Names, Results, Row, measured, present_last
 from ldpflow.results import arena
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaSetting, judge, not_judged, why_barred
 from ldpflow.results.columns import summaries_of
@@ -384,46 +382,15 @@ def pairs(results: Results) -> dict[str, Any] | None:
 def failures(results: Results) -> dict[str, Any]:
     rows = [row for row in results.rows if row["failures"]]
     rows.sort(key=lambda row: -row["failures"] / row["replicates"])
-    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in rows[:MOST_FAILED]))
+    undefined = {kind: method.undefined_where for kind, method in INTERVAL_METHODS.items()}
     columns: dict[str, Text] = {
         "method": text_of("series"),
         "failed": lambda row: f"{row['failures']:,} of {row['replicates']:,}",
         "coverage, failures as misses": with_mcse(COVERAGE),
         "coverage of the others": with_mcse("coverage"),
-        "why": lambda row: why_failed(row, diverged[results.identity(row)]),
+        "undefined if": lambda row: undefined.get(row["method"]) or "-",
     }
     return tabulate(results, results.varying(), columns, rows, MOST_FAILED) | {
         "total": f"{sum(row['replicates'] for row in results.rows):,}",
         "failed": f"{sum(row['failures'] for row in rows):,}",
     }
-
-
-def diverged_counts(results: Results, paths: Collection[str]) -> Counter[CellIdentity]:
-    """Count replicates whose status is ``diverged``, by cell and coordinate of some paths.
-
-    A replicate that two parts hold counts twice.
-    """
-    found: Counter[CellIdentity] = Counter()
-    for path in paths:
-        rows = results.store.replicates
-        parts = rows.scan(path.removeprefix("p"), damaged=results.damaged)
-        for part, table in rows.loaded(parts, ["status"], damaged=results.damaged):
-            width = len(part.cells) * part.rows_per_cell
-            counts = (table["status"].to_numpy() == "diverged").reshape(-1, width).sum(axis=0)
-            for at in np.flatnonzero(counts).tolist():
-                cell, coordinate = divmod(at, part.rows_per_cell)
-                key = {"path": path, **part.cells[cell], "coordinate": coordinate}
-                found[results.identity(key)] += int(counts[at])
-    return found
-
-
-def why_failed(row: Mapping[str, Any], diverged: int) -> str:
-    """Say how many replicates of a cell diverged, how many are undefined, and when a method is undefined."""
-    diverged = min(diverged, row["failures"])
-    undefined = row["failures"] - diverged
-    found = [f"{diverged:,} diverged"] if diverged else []
-    if undefined:
-        method = INTERVAL_METHODS.get(row["method"])
-        reason = "" if method is None else method.undefined_where
-        found.append(f"{undefined:,} undefined" + (f": {reason}" if reason else ""))
-    return "; ".join(found)

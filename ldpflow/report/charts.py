@@ -190,8 +190,8 @@ SPACING = 20
 """Space between the columns of a grid, in pixels."""
 LETTER = 6.5
 """Width of a letter of an axis title, in pixels."""
-LEAST = {"width": 50, "height": 25}
-"""Least size of a panel in a file, in pixels."""
+LEAST = 50
+"""Least width of a panel in a file, in pixels."""
 UNITS = {"": 1.0, "px": 1.0, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96.0, "pt": 96 / 72}
 """Pixels of a unit of length."""
 MAX_RANKED = 8
@@ -355,32 +355,23 @@ def parse_length(field: str, value: float | str | None) -> float | None:
     return pixels
 
 
-def resize(chart: Any, width: float | str | None = None, height: float | str | None = None) -> Any:
-    """Resize panels until the whole chart has this width and height (pixels, or ``85mm``).
+def resize(chart: Any, width: float | str | None = None) -> Any:
+    """Resize panels until the whole chart has this width (pixels, or ``85mm``). None changes nothing.
 
-    Without a height, panels keep their height but are at most as high as wide.
+    Panels keep their height but are at most as high as wide.
     """
+    wanted = parse_length("width", width)
+    if wanted is None:
+        return chart
     panel = getattr(chart, "spec", chart)
-    wrapped: Any = getattr(chart, "columns", alt.Undefined)
-    for name, given in {"width": width, "height": height}.items():
-        if (wanted := parse_length(name, given)) is None:
-            continue
-        most = 1 if name == "height" or wrapped is alt.Undefined else int(wrapped)
-        if not fit(chart, panel, name, wanted, most):
-            limit, unit = LEAST[name], UNITS["mm"]
-            panel[name] = limit
-            tenths = math.ceil(10 * max(drawn_size(chart)[name], wanted) / unit)
-            while not fit(chart, panel, name, tenths / 10 * unit, most):
-                tenths += 1 + tenths // 100
-            allowed = f"at least {tenths / 10:.1f}mm, so that each of its panels has {limit / unit:.0f} mm"
-            hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less."
-            if not str(given).strip()[-1].isalpha():
-                hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
-            raise InputError(name, given, allowed, hint)
-        if name == "width" and fit_texts(chart, panel):
-            fit(chart, panel, name, wanted, most)
-        if height is None:
-            panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
+    if not fit(chart, panel, wanted):
+        unit = UNITS["mm"]
+        hint = f"It is {wanted / unit:.1f} mm: a number without a unit is pixels, 96 to an inch. "
+        hint += "Other `rows` and `cols`, or a condition, need less."
+        raise InputError("width", width, f"enough for panels of {LEAST / unit:.0f} mm", hint)
+    if fit_texts(chart, panel):
+        fit(chart, panel, wanted)
+    panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
     return chart
 
 
@@ -405,45 +396,44 @@ def fit_texts(chart: Any, panel: Any) -> bool:
     return True
 
 
-def fit(chart: Any, panel: Any, name: str, wanted: float, most: int) -> bool:
-    """Resize a chart to the ``wanted`` width or height, with at most ``most`` columns of panels.
-
-    Return whether its panels are large enough.
-    """
-    legend, columns = chart.config.legend, max(1, min(most, int(wanted // 150)))
-    if name == "width":
-        legend.columns = max(1, int(wanted // 115))
+def fit(chart: Any, panel: Any, wanted: float) -> bool:
+    """Resize a chart to the ``wanted`` width. Return whether its panels are wide enough."""
+    legend, most = chart.config.legend, getattr(chart, "columns", alt.Undefined)
+    wrapped = most is not alt.Undefined
+    columns = max(1, min(int(most), int(wanted // 150))) if wrapped else 1
+    legend.columns = max(1, int(wanted // 115))
     while True:
-        if most > 1:
+        if wrapped:
             chart.columns = columns
-        size = stretch(chart, panel, name, wanted)
+        size = stretch(chart, panel, wanted)
         if columns > 1 and size > wanted + 2:
             columns -= 1  # the titles of panels make it too wide
-        elif panel[name] >= LEAST[name]:
+        elif panel.width >= LEAST:
             return True
-        elif name == "height" or legend.columns == 1:
+        elif legend.columns == 1:
             return False
         else:
             legend.columns -= 1  # the legend makes it too wide
 
 
-def stretch(chart: Any, panel: Any, name: str, wanted: float) -> float:
-    """Change the width or height of panels until the chart has the ``wanted`` size. Return its size."""
-    size, step = drawn_size(chart)[name], 20.0
+def stretch(chart: Any, panel: Any, wanted: float) -> float:
+    """Change the width of panels until the chart has the ``wanted`` width. Return its width."""
+    size, step = drawn_width(chart), 20.0
     for _ in range(12):
-        panel[name] += step
-        before, size = size, drawn_size(chart)[name]
-        # The size of the chart changes by the number of columns, or rows, times the step.
-        step = max((wanted - size) / max((size - before) / step, 1.0), 1.0 - panel[name])
+        panel.width += step
+        before, size = size, drawn_width(chart)
+        # The width of the chart changes by the number of columns times the step.
+        step = max((wanted - size) / max((size - before) / step, 1.0), 1.0 - panel.width)
         if abs(step) <= 0.5:  # panels are drawn in whole pixels
             break
     return size
 
 
-def drawn_size(chart: Any) -> dict[str, float]:
+def drawn_width(chart: Any) -> float:
     drawn = vl_convert.vegalite_to_svg(chart.to_json(indent=None))
-    found = re.findall(r' (width|height)="([\d.]+)', drawn[: drawn.index(">")])
-    return {name: float(size) for name, size in found}
+    found = re.search(r' width="([\d.]+)', drawn)
+    assert found is not None
+    return float(found[1])
 
 
 def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:

@@ -20,7 +20,7 @@ from ldpflow.results.explanation import cell_identity, explain
 from ldpflow.results.references import entries
 from ldpflow.results.summary import stored_cells, stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.results.where import condition, select_rows
+from ldpflow.results.where import select_rows
 from ldpflow.settings import closest
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
@@ -334,18 +334,15 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
 
 
 def filter_tables(where: str, *tables: pa.Table) -> list[pa.Table]:
-    """Filter every table that has the columns of a condition. Refuse a condition that no row meets."""
+    """Rows of each table that meet a condition. Refuse a condition that no row meets."""
     found: list[pa.Table] = []
     refused = []
     for table in tables:
         try:
-            found.append(table.filter(condition(where, table.schema)) if table.num_rows else table)
+            found.append(select_rows(table, where) if table.num_rows else table)
         except InputError as error:
             refused.append(error)
-            found.append(table)
-    filled = [table for table in tables if table.num_rows]
-    if len(refused) == len(filled):
-        raise refused[0]
+            found.append(table.slice(0, 0))
     if not any(table.num_rows for table in found):
-        select_rows(filled[0], where)  # raises an error that lists the values
+        raise refused[0]
     return found

@@ -11,19 +11,16 @@ import pytest
 import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.columns import with_error
-from ldpflow.engine.run import run_study
 from ldpflow.errors import InputError
 from ldpflow.report import answers
 from ldpflow.report.answers import findings, where
-from ldpflow.report.charts import FORMATS, drawn_size, fit_texts, log_marks, resize, save, write_file
+from ldpflow.report.charts import FORMATS, drawn_width, fit_texts, log_marks, resize, save, write_file
 from ldpflow.report.figures import Asked, arrange
 from ldpflow.report.page import insert_notes, report_html
 from ldpflow.report.pictures import FIGURES, parts_of
-from ldpflow.report.results import Names, Results, rank_series
+from ldpflow.report.results import Names, rank_series
 from ldpflow.results.arena import judge, settings_of
-from ldpflow.study import Study
 from tests.report.test_figures import values
-from tests.studies import changed
 
 
 def with_coverage(row, covered):
@@ -188,19 +185,7 @@ def test_the_table_of_failures_stands_by_the_coverage_and_says_why(results, shel
     places = [shell.index(f'id="{name}"') for name in ("glance", "coverage", "failures", "length")]
     assert places == sorted(places) and shell.count('id="failures"') == 1
     found = answers.failures(results)["rows"]
-    assert found and all("undefined: there are fewer than two blocks" in row[-1] for row in found)
-    words = answers.why_failed({"method": "TR", "failures": 7}, 2)
-    assert words.startswith("2 diverged; 5 undefined: the fit has no root")
-    assert answers.why_failed({"method": "unknown", "failures": 3}, 0) == "3 undefined"
-
-
-def test_paths_that_diverge_are_not_what_a_method_cannot_define(tmp_path):
-    study = changed(
-        replicates=6, problem__tau=0.5, mechanism__epsilon=1.0, algorithm__gamma=0.51, algorithm__c=1.7e308,
-        grid={"n": [400, 500], "level": 0.9}, method=[{"kind": "SN"}],
-    )  # fmt: skip
-    run_study(Study.from_mapping(study), tmp_path / "run", engine="serial")
-    assert [row[-1] for row in answers.failures(Results.load(tmp_path / "run"))["rows"]] == ["6 diverged"] * 2
+    assert found and all(row[-1] == "there are fewer than two blocks" for row in found)
 
 
 def places(results, **asked):
@@ -328,11 +313,10 @@ def test_headings_and_symbols_fit_into_narrow_columns(results):
     several = dataclasses.replace(results, rows=[row | {"law": law} for row in cells for law in laws])
     for width, broken in (("85mm", True), ("250mm", False)):
         chart = resize(FIGURES["coverage"].chart(several, cols="law"), width)
-        drawn = FORMATS[".svg"](resize(chart, height=400).to_json())
+        drawn = FORMATS[".svg"](chart.to_json())
         assert (">law =<" in drawn, ">law = lognormal<" in drawn) == (broken, not broken)
         assert chart.spec.layer[-1].mark.size == pytest.approx(17 if broken else 44, abs=7)
-        size = {"width": float(width[:-2]) * 96 / 25.4, "height": 400}
-        assert drawn_size(chart) == pytest.approx(size, abs=3)
+        assert drawn_width(chart) == pytest.approx(float(width[:-2]) * 96 / 25.4, abs=3)
 
 
 @pytest.mark.thorough
