@@ -22,9 +22,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from ldpflow.errors import InputError, MissingExtra, plain_text
 
-METHODS = "(every interval method)"
-"""Placeholder in a help text for the names of the interval methods, which are loaded late."""
-
 FORMER_NAMES = {
     "submit": {"--cpus": "--num-cpus"},
     "export": {"--duckdb": "--output"},
@@ -129,12 +126,6 @@ class FlagCommand(TyperCommand):
         # One line per paragraph: the terminal wraps it.
         paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
         self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-        options: list[Any] = self.params
-        for option in options:
-            if METHODS in (getattr(option, "help", None) or ""):
-                from ldpflow.components.intervals import INTERVAL_METHODS
-
-                option.help = option.help.replace(METHODS, ", ".join(INTERVAL_METHODS))
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:

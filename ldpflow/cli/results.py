@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 from inspect import signature
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
-    from ldpflow.results.published import MissingCell
 
 
 def output_option(text: str, default: str | bool = True) -> Any:
@@ -286,8 +285,12 @@ def verify(
 
     comparison = open_run(run).verify(against)
     rows = [asdict(row) for row in comparison.rows]
+    groups = Counter((cell.table, cell.problem, cell.tau, cell.reason) for cell in comparison.missing)
     lines = [
-        *missing_lines(comparison.missing),
+        *(
+            f"not compared: table {table}, {problem}, tau = {tau}, {count} cells: {reason}"
+            for (table, problem, tau, reason), count in groups.items()
+        ),
         f"{len(rows)} numbers compared with {comparison.name}, {len(comparison.missing)} published "
         f"cells not compared; Holm test at {comparison.level_of_test:.0%}: {comparison.verdict}",
         *comparison.power(),
@@ -306,12 +309,6 @@ def verify(
     ).show(form)
     if not comparison.passed:
         raise typer.Exit(1)
-
-
-def missing_lines(missing: Sequence[MissingCell]) -> Iterator[str]:
-    groups = Counter((cell.table, cell.problem, cell.tau, cell.reason) for cell in missing)
-    for (table, problem, tau, reason), count in groups.items():
-        yield f"not compared: table {table}, {problem}, tau = {tau}, {count} cells: {reason}"
 
 
 def export(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.flags import (
-    METHODS,
     Axis,
     Format,
     PathKey,
@@ -46,7 +45,7 @@ AXES = {
     "tau": ("Level of the quantile.", DESIGN),
     "gamma": ("Step-size exponent.", DESIGN),
     "c": ("Step-size constant.", DESIGN),
-    "method": (f"Interval method: {METHODS}.", DESIGN),
+    "method": ("Interval method, such as BB, BM, SN or TR (ldpflow list methods).", DESIGN),
     "beta": ("Block exponent of BB.", DESIGN),
     "B": ("Bootstrap replications of BB.", DESIGN),
     "level": ("Nominal coverage.", DESIGN),

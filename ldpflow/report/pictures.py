@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -62,11 +61,7 @@ def explanation(results: Results, asked: Asked) -> Any:
     colours = zip((*PARTS.values(), "no interval"), COLOURS, strict=True)
     shown = {name: shade for name, shade in colours if any(name in point for point in points)}
     names = [*results.series]
-    # Lines are not broken between a setting and its value.
-    lines = {name: wrap(name.replace(" = ", NO_BREAK), 22, break_long_words=False) for name in names}
-    first: Any = alt.condition("length(datum.label) > 22", alt.value("bottom"), alt.value("middle"))
-    names_of_bars = alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=0, labelBaseline=first)
-    y = alt.Y("series:N", sort=names, title=None, axis=names_of_bars)
+    y = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=0))
     heading = "coverage - level"
     x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=charts.LABEL), stack="zero")
     colour = alt.Color("part:N", scale=charts.named_scale(shown), legend=alt.Legend(title=None))
@@ -95,7 +90,7 @@ def explanation(results: Results, asked: Asked) -> Any:
     count = len({point.get("column", point["row"]) for point in points})
     # Labels of rows are turned by 90 degrees: a row must be as high as its label is long.
     longest = max(len(line) for point in points for line in point["row"][1].split(", "))
-    height = max((13 * max(map(len, lines.values())) + 2) * len(names), 60, round(charts.LETTER * longest))
+    height = max(15 * len(names), 60, round(charts.LETTER * longest))
     size = {"width": {1: 480, 2: 340}.get(count, 200), "height": height}
     undefined = sum(not any(name in point for name in shown) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""

@@ -319,16 +319,6 @@ def test_headings_and_symbols_fit_into_narrow_columns(results):
         assert drawn_width(chart) == pytest.approx(float(width[:-2]) * 96 / 25.4, abs=3)
 
 
-@pytest.mark.thorough
-def test_names_beside_bars_are_whole(results):
-    names = [f"plugin, batches = {n}, tilt = {t}" for n in (10, 20) for t in (0, 1)]
-    rows = [results.rows[0] | {"series": name, "series_rank": at} for at, name in enumerate(names)]
-    chart = FIGURES["explanation"].chart(dataclasses.replace(results, rows=rows))
-    drawn = FORMATS[".svg"](resize(chart, "85mm").to_json())
-    assert {f">plugin, batches\u00a0=\u00a0{n},<" in drawn for n in (10, 20)} == {True}
-    assert {drawn.count(f">tilt\u00a0=\u00a0{t}<") for t in (0, 1)} == {2}
-
-
 def test_titles_of_narrow_panels_are_broken(results):
     chart = FIGURES["coverage"].chart(results, "epsilon", cols="tau", rows="n")
     chart.spec.width = 60
