@@ -437,7 +437,7 @@ class Run:
 
         results = self.results if where is None else Results.load(self.store.address, where=where)
         figures = figures_of(results)
-        if figure not in [*figures]:  # a list has no hash
+        if figure not in [*figures]:  # a list as figure cannot be a key
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
         if baseline is not None and figure not in PAIRED:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")

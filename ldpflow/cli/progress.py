@@ -115,10 +115,7 @@ class ProgressState:
         if self.event is None:
             return f"{self.phase or 'the first batches run'}, {timedelta(seconds=int(now - self.started))}"
         event = self.event
-        words = [
-            f"{self.share:.0%}",
-            *([self.phase] if self.phase else []),
-        ]  # first, since a narrow window cuts the end of the line
+        words = [f"{self.share:.0%}", *filter(None, [self.phase])]  # a narrow window cuts the end
         words.append(f"{event.done_batches}/{event.total_batches} batches")
         # The speed leaves out the start of Ray and compilation: the time left would be far too long.
         steps, seconds = self.base or (event.done_steps, event.seconds)

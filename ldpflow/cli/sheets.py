@@ -47,7 +47,7 @@ def sort_rows(rows: list[Row], settings: Sequence[str]) -> None:
 
 
 def owners_of(name: str, rows: Sequence[Row]) -> str | None:
-    """Text of the kinds whose rows have a setting, or None if no column of KINDS decides which have it."""
+    """Text of the kinds whose rows have a setting, or None if no column of KINDS decides it."""
     for kind in KINDS:
         having = {row.get(kind) for row in rows if row[name] is not None}
         if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
@@ -138,7 +138,7 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
 
 
 def by_method(rows: Sequence[Row], settings: Sequence[str]) -> Iterator[tuple[Row, list[Row]]]:
-    """Group rows by method and by its settings that vary. Each group has the first columns of its line."""
+    """Group rows by method and its settings that vary: first columns of the group's line, and its rows."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         known = INTERVAL_METHODS.get(row["method"])
@@ -369,7 +369,7 @@ def printed_terms(row: Row, clear: Sequence[str]) -> Row:
 
 
 def mean_effects(rows: Sequence[Row], parts: Sequence[str]) -> Row:
-    """Means over cells of the effects in ``parts``, and the rest of the mean coverage less level."""
+    """Means over cells of level, coverage and the effects in ``parts``, and the rest of the sum."""
     found: Row = {COVERAGE: mean(row[COVERAGE] for row in rows)}
     known = [row for row in rows if row["rest_effect"] is not None]
     if not known:

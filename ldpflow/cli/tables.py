@@ -71,7 +71,7 @@ class Sheet:
     """How to read the table, printed before ``constants``."""
 
     def show(self, form: Format = Format.table, every: bool = True) -> None:
-        """Print the table. With ``every``, and in all other formats, a long table has all rows."""
+        """Print the table. Without ``every`` a terminal shows only some rows of a long table."""
         columns = [*self.settings, *self.results]
         names = self.names or list(dict.fromkeys(name for row in self.rows for name in row))
         if form is Format.csv:
@@ -126,10 +126,11 @@ class Sheet:
 
     def worst_text(self, count: int, left: Sequence[str]) -> str:
         rows, line = self.choose(count)
+        # Columns without a value, and estimates equal to those of another column, are left out.
         results: dict[object, Shown] = {}
         for title, text in self.results:
             texts = tuple(map(text, rows))
-            if {*texts} - {"-", "0", "none"}:  # estimates equal to those of another column are left out
+            if {*texts} - {"-", "0", "none"}:
                 results.setdefault(texts if "±" in texts[0] else title, (title, text))
         settings = [(t, text) for t, text in self.settings if {*map(text, rows)} != {"-"}]
         table, gone = self.fit(settings, [*results.values()], rows)

@@ -194,7 +194,7 @@ def where(
 def regions(
     names: Names, factors: Sequence[str], rows: Sequence[Row], wanted: Callable[[Cells], Any]
 ) -> Iterator[Region]:
-    """Regions of one factor, then of two, in which the cells of every value meet ``wanted``."""
+    """Regions of one factor, then of two. They join the values whose cells pass the test ``wanted``."""
     slices: dict[str, dict[Any, Cells]] = {name: {} for name in factors}
     for at, row in enumerate(rows):
         for name in factors:
@@ -291,7 +291,7 @@ def with_mcse(name: str, unit: float = 1.0) -> Text:
 def tabulate(
     results: Results, settings: Sequence[str], columns: Mapping[str, Text], rows: Sequence[Row], most: int
 ) -> dict[str, Any]:
-    """Table of at most ``most`` rows. ``columns`` has functions of a row by heading, after the settings."""
+    """Table of settings and ``columns`` (heading, and text of a row), with at most ``most`` rows."""
     value = results.names.value
     levels: dict[str, Text] = {"coordinate": lambda row: value("coordinate", row["coordinate"])}
     texts = [*(levels.get(name) or text_of(name) for name in settings), *columns.values()]

@@ -536,7 +536,7 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
         scale = alt.Scale(domain=kinds, range=[[1, 0], *(OF_THEORY[name] for name in layout.theory)])
         look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=kind)
     else:
-        # The order is reversed: Vega would merge this legend with that of equal domain, and dash its symbols.
+        # The order is reversed: Vega would merge legends of equal order, and dash the symbols.
         scale = alt.Scale(domain=names[::-1], range=[drawn[name].dash for name in names[::-1]])
         look["strokeDash"] = alt.StrokeDash("series:N", scale=scale, legend=None)
     return look

@@ -229,7 +229,7 @@ def cells_of(results: Results, name: str) -> list[Row]:
 def usable_x(results: Results, x: str) -> None:
     values = {name: results.values(name) for name in (*results.parameters, *results.method_settings)}
     known = [name for name, found in values.items() if found and all(map(is_number, found))]
-    known += [name for name, found in values.items() if name not in known and len(found) > 1]  # as of laws
+    known += [name for name, found in values.items() if name not in known and len(found) > 1]  # such as laws
     if x not in known:
         raise InputError("x", x, f"one of {', '.join(known)}", closest(x, known))
 

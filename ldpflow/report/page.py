@@ -117,7 +117,7 @@ def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, 
         section = {"id": name, "heading": heading, "caption": caption, "alt": spec["description"]}
         section["left_out"] = spec["usermeta"].get("left_out")
         sections.append(section | {"tall": TALL.get(name, LOW) if "facet" in spec else 0})
-    bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
+    bundle: Any = vl_convert.javascript_bundle  # the type stub lacks the default of its argument
     text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # no text can end the script
     return (
         templates("ldpflow.report", html=True)
