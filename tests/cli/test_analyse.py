@@ -25,7 +25,6 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    """The demonstration transcript as CSV."""
     rows, _ = demo()
     return write(as_table(rows), tmp_path_factory.mktemp("transcripts") / "reports.csv")
 

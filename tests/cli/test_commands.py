@@ -105,7 +105,6 @@ def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
 
 @pytest.fixture
 def engine(monkeypatch):
-    """An engine that notes what it is asked for and finishes as a test wants."""
     notes = {"result": {}}
 
     def run_study(study, out, chosen, **options):

@@ -37,7 +37,6 @@ def parts_of(run, folder="replicates"):
 
 
 def refused_by(run, names, out):
-    """All these commands end with exit code 1 or 2 and leave nothing."""
     key = parts_of(run)[0].parent.name.removeprefix("path=")
     for name in sorted(names):
         code, (text, files) = called(name, run, out, key)

@@ -29,8 +29,6 @@ ASKED = ("--tau", "0.5", "--epsilon", "1", "--n", "2e5")
 
 @pytest.fixture
 def pilot(tmp_path: Path) -> Callable[[dict[str, list[Any]]], str]:
-    """A CSV file of some columns."""
-
     def write(columns: dict[str, list[Any]]) -> str:
         file = tmp_path / "pilot.csv"
         rows = [",".join(map(str, row)) for row in zip(*columns.values(), strict=True)]
@@ -137,7 +135,6 @@ def test_bounds_recommend_nothing_that_one_of_the_laws_forbids(ldpflow):
 @pytest.mark.slow
 @pytest.mark.parametrize("tau", [0.5, 0.9])
 def test_the_check_of_bounds_simulates_every_law(tau):
-    """512 replicates under each of five laws: the recommended method is good under all."""
     plan = lf.plan(bounds=(0, 1000), tau=tau, epsilon=1, n=2e5)
     assert plan.rows[0]["recommended"] == "TR" and plan.check()
     # At the median a law and its mirror image are one path.
@@ -145,7 +142,6 @@ def test_the_check_of_bounds_simulates_every_law(tau):
 
 
 def test_users_answers_and_budget_of_every_row(ldpflow, pilot, monkeypatch):
-    """Two quantiles are two surveys."""
     monkeypatch.setenv("COLUMNS", "300")
     file = pilot({"amount": VALUES})
     asked = ("--tau", "0.9", "--half-width", "5", "--response-rate", "0.4", "--difference", "1")
@@ -182,7 +178,6 @@ def test_codes_for_no_value_are_pointed_out(ldpflow, pilot):
 
 
 def test_the_design_file_holds_method_and_unit(ldpflow, pilot, tmp_path):
-    """TR3 is recommended: what the plan hands over says so, with steps at full precision."""
     file, design = pilot({"amount": VALUES}), tmp_path / "design.toml"
     asked = ("plan", "--pilot", file, "--tau", "0.9", "--epsilon", "1", "--users", "2e4")
     shown = ldpflow(*asked, "--half-width", "4", "--unit", "s", "-o", design)

@@ -23,7 +23,6 @@ def run_directory(tmp_path_factory):
 
 
 def joined(text):
-    """The words of an output, whatever the width of the window."""
     return " ".join(text.split())
 
 
@@ -54,7 +53,6 @@ def test_explain_verbose_has_sentences(ldpflow, run_directory, monkeypatch):
 
 
 def test_compare(ldpflow, run_directory):
-    """And what it leaves out."""
     shown = ldpflow("compare", run_directory, "--baseline", "SN").out
     assert shown.startswith("Differences from SN, and ratios to it:")
     assert "at least 64 pairs" in joined(shown)
@@ -123,7 +121,6 @@ def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatc
 
 
 def test_the_best_rows(ldpflow, run_directory, monkeypatch):
-    """Chosen by the coverages of the same replicates, as a line says."""
     rows = json.loads(ldpflow("summary", run_directory, "--best", "--format", "json").out)
     assert [(row["epsilon"], row["candidates"]) for row in rows] == [(1.0, 6), (2.0, 6)]
     monkeypatch.setenv("COLUMNS", "80")
@@ -146,7 +143,6 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
 
 
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
-    """After the settings that differ, with the lines of the whole table."""
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'").out
     lines = [line.split() for line in shown.splitlines()]
     assert lines[:1] + lines[2:4] == [["epsilon", "n", "method"], ["1", "300", "SN"], ["2", "300", "SN"]]

@@ -12,7 +12,6 @@ from tests.cli.conftest import cell, without
 
 @pytest.fixture(autouse=True)
 def no_terminal(monkeypatch):
-    """Widths are those that a test sets, whatever an earlier test or the caller has left."""
     for name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -21,7 +20,6 @@ SETTINGS = ["tau", "epsilon", "n", "method", "beta"]
 
 
 def shown(rows, capsys, **columns):
-    """Lines of the summary of these rows."""
     summary_sheet(pa.Table.from_pylist([row | columns for row in rows])).show()
     return capsys.readouterr().out.splitlines()
 
@@ -34,7 +32,6 @@ def design(**columns):
 
 
 def header(lines):
-    """Number of the line with the names of the columns."""
     return next(i for i, line in enumerate(lines) if {"tau", "epsilon"} <= {*line.split()})
 
 
@@ -177,7 +174,6 @@ def test_a_long_table_has_a_line_for_each_method_and_the_ten_worst_cells(capsys)
 
 
 def test_no_column_of_the_worst_rows_is_all_zeros(capsys):
-    """Of the ten worst cells none has failures."""
     rows = long_table().to_pylist()
     best = max(range(48), key=lambda at: rows[at]["coverage"])
     rows[best] |= {"failures": 175, "coverage_failures_as_misses": 0.86}

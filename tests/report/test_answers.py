@@ -24,13 +24,11 @@ from tests.report.test_figures import values
 
 
 def with_coverage(row, covered):
-    """The row with this coverage of 2000 replicates, none without an interval."""
     row = row | {"replicates": 2000, "failures": 0, "coverage": covered}
     return row | {"coverage_failures_as_misses": covered}
 
 
 def explained(results, rows, cause):
-    """The results with other rows, all with the same main cause."""
     found = dataclasses.replace(results, rows=rows)
     vars(found)["explained"] = {found.identity(row): {"cause_class": cause} for row in rows}
     return found
@@ -68,8 +66,6 @@ FACTORS = {"law": ("laplace", "normal", "uniform"), "tau": (0.5, 0.75, 0.9), "n"
 
 
 def read_condition(text, row):
-    """Whether a row has the values that a condition names, word for word."""
-
     def holds(words):
         name, sign, texts = re.fullmatch(r"(\w+) ([=≤≥]) (.+)", words).groups()
         found, named = row[name], [t if name == "law" else float(t) for t in texts.split(" or ")]

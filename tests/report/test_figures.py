@@ -27,7 +27,6 @@ from tests.studies import changed
 
 
 def values(spec):
-    """The rows of a chart's data."""
     return list(spec["data"]["values"])
 
 
@@ -75,7 +74,6 @@ def test_every_mean_has_its_monte_carlo_interval(results, name):
     ],
 )
 def test_coverages_stand_side_by_side_and_several_lengths_at_their_n(results, figure, users, ranked):
-    """Labels of categories stand between lines at halves."""
     cells = [row for row in results.rows if row["n"] == 100]
     rows = [row | {"n": n} for n in users for row in cells]
     spec = FIGURES[figure].chart(dataclasses.replace(results, rows=rows)).to_dict()

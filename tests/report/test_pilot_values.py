@@ -20,7 +20,6 @@ HEXADECIMAL = re.compile(r"0x1\.[0-9a-f]{13}p[+-]\d+")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A study of a pilot's column."""
     folder = tmp_path_factory.mktemp("pilot")
     file = folder / "pilot.csv"
     file.write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(1000).tolist()))
