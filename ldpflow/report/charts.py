@@ -398,7 +398,8 @@ def fit_texts(chart: Any, panel: Any) -> bool:
 
 def fit(chart: Any, panel: Any, wanted: float) -> bool:
     """Resize a chart to the ``wanted`` width. Return whether its panels are wide enough."""
-    legend, most = chart.config.legend, getattr(chart, "columns", alt.Undefined)
+    legend: Any = chart.config.legend
+    most: Any = getattr(chart, "columns", alt.Undefined)
     wrapped = most is not alt.Undefined
     columns = max(1, min(int(most), int(wanted // 150))) if wrapped else 1
     legend.columns = max(1, int(wanted // 115))
