@@ -278,7 +278,7 @@ FLAGS = {
 """Panel of the help, type and placeholder of every flag."""
 
 HELPS = {
-    "verbose": "Print all rows, columns and cautions, as other formats do.",
+    "verbose": "Print all rows and cautions, as other formats do.",
     "output": "Write the design as a study file, or one file for each quantile that has users of its own.",
     "protocol": "Design of a comparison to write. Default: the best one.",
     "public": "Leave the law of the values out of the file. sweep cannot run such a file.",

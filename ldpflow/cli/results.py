@@ -243,7 +243,7 @@ def explain(
         errors = form in (Format.md, Format.latex)
         sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None, errors)
         kept = describe_where(table, where, opened.summary().num_rows)
-        constants = " ".join([sheet.constants, *note_of(table)])
+        constants = ". ".join(filter(None, [sheet.constants, *note_of(table)]))
         return replace(sheet, constants=constants, notes=[*kept, *stored_left_out(opened.store)])
 
     if not verbose or columns is not None or form is not Format.table:

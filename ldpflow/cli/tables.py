@@ -116,7 +116,7 @@ class Sheet:
         """Print the lines of the methods and as many of the worst rows as fit into the window."""
         console, (above, left) = Console(), self.method_lines()
         above = lines_text(self.heading) + above
-        brief = replace(self, constants="--all prints what all rows share." if self.constants else "")
+        brief = replace(self, constants="--all prints the shared settings." if self.constants else "")
         for sheet, count in [(self, WORST), *((brief, n) for n in range(WORST, LEAST_WORST - 1, -1))]:
             below = sheet.worst_text(count, left)
             # Three lines are for the last lines of a sweep and the prompt.

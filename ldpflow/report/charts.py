@@ -366,8 +366,8 @@ def resize(chart: Any, width: float | str | None = None) -> Any:
     panel = getattr(chart, "spec", chart)
     if not fit(chart, panel, wanted):
         unit = UNITS["mm"]
-        hint = f"It is {wanted / unit:.1f} mm: a number without a unit is pixels, 96 to an inch. "
-        hint += "Other `rows` and `cols`, or a condition, need less."
+        hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less. "
+        hint += "A number without a unit is pixels, 96 to an inch."
         raise InputError("width", width, f"enough for panels of {LEAST / unit:.0f} mm", hint)
     if fit_texts(chart, panel):
         fit(chart, panel, wanted)
