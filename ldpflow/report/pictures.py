@@ -17,7 +17,7 @@ from ldpflow.report import charts, figures
 from ldpflow.report.answers import COVERAGE, findings
 from ldpflow.report.figures import CAPTIONS, CURVES, Asked, Curves, arrange, interval
 from ldpflow.report.results import Results, Row, distinct
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, settings_of
 from ldpflow.results.measures import Z95
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
@@ -103,14 +103,12 @@ def explanation(results: Results, asked: Asked) -> Any:
 # Zip plots (Morris, White and Crowther, 2019): intervals of a cell, ordered by error
 
 MAX_INTERVALS = 150
-FEW_CELLS = 12
-"""Most cells of a run of which every cell has a zip plot."""
 REACH = 3.0
 """Limits are cut at this multiple of the 90% quantile of their distances from the truth."""
 
 
 def zip_plot(results: Results) -> Any:
-    """Draw zip plots of the cells that the findings name. A run of few cells has one for every cell.
+    """Draw zip plots of the cells that the findings name.
 
     Intervals are ranked by |estimate - theta| / (length / 2). A symmetric interval misses theta if this is
     above 1. If a method holds its level, the coloured misses are above the line of the nominal level.
@@ -128,9 +126,6 @@ def zip_plot(results: Results) -> Any:
     points: list[Row] = []
     absent, most = [], 0
     cells = findings(results).cells
-    others = [row for row in results.rows if all(row is not other for _, other in cells)]
-    if len(results.rows) <= FEW_CELLS:
-        cells, others = [*cells, *((judge(row), row) for row in others)], []
     for reason, row in cells:
         lines = intervals(results, row)
         settings = results.names.settings(row, results.varying())
@@ -144,10 +139,10 @@ def zip_plot(results: Results) -> Any:
         name = "\n".join(filter(None, lines_of_name))
         fixed = results.picks(row) | {"row": (len(points), name), "level": 100 * row["level"]}
         points += [line | fixed for line in lines]
-    if others:
+    if others := len(results.rows) - len({id(row) for _, row in cells}):
         absent.append(
-            f"Not drawn: {len(others):,} of {len(results.rows):,} cells, which are not the lowest of "
-            f"a method that holds or fails (of up to {FEW_CELLS} cells all are drawn)."
+            f"Not drawn: {others:,} of {len(results.rows):,} cells, which are not the lowest of a method "
+            "that holds or fails (a condition chooses others)."
         )
     if not points:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")

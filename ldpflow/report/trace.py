@@ -46,12 +46,8 @@ def trace(study: Study, replicate: int = 0) -> pa.Table:
     simulator = plans[0].simulator
     least = simulator.parts()["algorithm"].records_per_step()
     if least >= LAST:
-        raise InputError(
-            "study",
-            study.name,
-            f"steps of fewer than {LAST:,} records",
-            f"Those of this study have {least:,}.",
-        )
+        allowed = f"steps of fewer than {LAST:,} records"
+        raise InputError("study", study.name, allowed, f"Its steps have {least:,}.")
     grid = log_grid(max(FIRST, least), LAST, POINTS)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     size = simulator.cost(simulator.needs(cells), 1).bytes
