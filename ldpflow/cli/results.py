@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from inspect import signature
@@ -336,7 +336,7 @@ def cite(
     """Print BibTeX of ldpflow and of the methods that a run or a study file uses."""
     from ldpflow.documents import parse_toml, read_text
     from ldpflow.results.design import run_design
-    from ldpflow.results.references import study_paragraph
+    from ldpflow.results.references import bibtex, kinds_without_reference, study_paragraph
     from ldpflow.run import open_run
     from ldpflow.study.entry import GROUPS, entry_tables
 
@@ -346,22 +346,16 @@ def cite(
         study = parse_toml(read_text(run, "run"), "run", run)
         for group in GROUPS.keys() & study.keys():
             entry_tables(group, study[group])
-        print_bibtex(study)
-        return
-    opened = open_run(run)
-    if opened.store.read_study() is None:
-        raise InputError("run", run, "a run with a study.toml")
-    with opened.store.named_errors():
-        design = run_design(opened.store, opened.summary(), opened.trajectories(), opened.provenance)
-    if text:
-        typer.echo(study_paragraph(design, opened.summary(), opened.provenance))
-        return
-    print_bibtex(design.study)
-
-
-def print_bibtex(study: Mapping[str, Any]) -> None:
-    from ldpflow.results.references import bibtex, kinds_without_reference
-
+    else:
+        opened = open_run(run)
+        if opened.store.read_study() is None:
+            raise InputError("run", run, "a run with a study.toml")
+        with opened.store.named_errors():
+            design = run_design(opened.store, opened.summary(), opened.trajectories(), opened.provenance)
+        if text:
+            typer.echo(study_paragraph(design, opened.summary(), opened.provenance))
+            return
+        study = design.study
     typer.echo(bibtex(study), nl=False)
     for kind in kinds_without_reference(study):
         typer.echo(f"the component {kind} of a plug-in names no reference in `cites`", err=True)

@@ -222,8 +222,6 @@ def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[
     return " or ".join([*texts[:1], *further]) if len(texts) <= MOST_VALUES else ""
 
 
-# Tables
-
 GLANCE = (
     "method", "cells", "coverage, failures as misses", "holds its level*", UNDECIDED, FAILS, "recommended",
     "mean length / oracle", "failed",

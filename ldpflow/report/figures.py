@@ -117,9 +117,6 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# Measures of cells
-
-
 class PlottedMeasure(NamedTuple):
     """A measure of the summary that a figure shows: its column, and how it is drawn.
 
@@ -392,9 +389,6 @@ def families(points: Sequence[Row]) -> list[tuple[str, str]]:
     """Series of the points with their families. If all have settings, one family gives a ramp of colours."""
     names = dict.fromkeys(point["series"] for point in points)
     return [(name, "" if all(" = " in other for other in names) else name) for name in names]
-
-
-# Statistics at the end of every path
 
 
 class End(NamedTuple):

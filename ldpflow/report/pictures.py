@@ -190,9 +190,6 @@ def intervals(results: Results, row: Row) -> list[Row]:
     ]
 
 
-# Published numbers
-
-
 def published_comparisons(results: Results) -> list[Comparison]:
     return [found for name in NAMES if (found := compare(results.table, name)).rows]
 
@@ -231,8 +228,6 @@ def compare_with_published(results: Results) -> Any:
     )
     return charts.draw(points, layout)
 
-
-# Coverage against length
 
 FILLS = {HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
 """Opacity of the symbol of a method, by its state in a setting."""
