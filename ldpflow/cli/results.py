@@ -364,12 +364,11 @@ def cite(
 def trace(
     study: StudyName = "paper-table1",
     replicate: Annotated[int, flag("Index of the replicate.", min=0)] = 0,
-    coordinate: Annotated[int, flag("Coordinate that is drawn.", min=0)] = 0,
     output: Annotated[str, output_option("svg, png, pdf or json.")] = "trace.svg",
     parquet: Annotated[str | None, flag("Write the rows of all coordinates.", "FILE")] = None,
     **flags: Any,
 ) -> None:
-    """Draw the estimate and the limits along one path, for n from 10 to 1e6.
+    """Draw the estimate and the limits along one path, for n from 10 to 1e6. Of a vector the first coordinate.
 
     The default methods are BB, BM and SN, at tau 0.5. Flags of the design (*) replace values of the study.
     """
@@ -392,7 +391,7 @@ def trace(
             pq.write_table(rows, parquet, compression="zstd")
         except OSError as error:
             raise InputError("--parquet", parquet, "a file that can be written", str(error)) from None
-    save(trace_plot(rows, coordinate), output)
+    save(trace_plot(rows), output)
     typer.echo(f"{output}: {len(set(rows['n'].to_pylist()))} n from one path")
 
 

@@ -133,36 +133,29 @@ def sweep(
             print_caution(text)
         print_prediction(chosen, options)
         return
-    run, result = run_sweep(chosen, out, options, quiet, not (quiet or no_progress))
-    if run is not None and not quiet:
-        print_results(chosen, run, result, options.until_precise)
-    print_troubles(result, options.again)
-    if run is None:
-        raise typer.Exit(130)
-    if result.failed_batches:
-        raise typer.Exit(1)
-
-
-first, *others = signature(sweep, eval_str=True).parameters.values()
-set_parameters(sweep, [first, *flag_parameters(), *others[:-1]])
-
-
-def run_sweep(
-    study: Study, out: str | None, options: SweepOptions, quiet: bool, progress: bool
-) -> tuple[ldpflow.run.Run | None, RunResult]:
-    """Run the sweep. Return the run, or None if it was interrupted, and the engine's result."""
     from ldpflow import sweeps
     from ldpflow.cli import leave_at_once
     from ldpflow.engine import ray_executor
 
     ray_executor.when_stuck = lambda lost: leave_at_once(f"{lost}; {options.again} to continue")
     on_plan, on_engine = (None, None) if quiet else (print_plan, print_note)
+    progress = not (quiet or no_progress)
     try:
-        run = sweeps.run_sweep(study, out, options, progress, on_plan, on_engine, print_caution)
+        run = sweeps.run_sweep(chosen, out, options, progress, on_plan, on_engine, print_caution)
     except SweepInterrupted as stopped:
-        return None, stopped.result
-    assert run.result is not None
-    return run, run.result
+        print_troubles(stopped.result, options.again)
+        raise typer.Exit(130) from None
+    result = run.result
+    assert result is not None
+    if not quiet:
+        print_results(chosen, run, result, options.until_precise)
+    print_troubles(result, options.again)
+    if result.failed_batches:
+        raise typer.Exit(1)
+
+
+first, *others = signature(sweep, eval_str=True).parameters.values()
+set_parameters(sweep, [first, *flag_parameters(), *others[:-1]])
 
 
 def print_note(text: str) -> None:

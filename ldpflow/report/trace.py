@@ -58,15 +58,12 @@ def trace(study: Study, replicate: int = 0) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in ("n", "method", "level", "coordinate")])
 
 
-def trace_plot(rows: pa.Table, coordinate: int = 0) -> Any:
-    """Plot estimates and limits of all methods against n. ``rows`` are those of :func:`trace` at one level.
+def trace_plot(rows: pa.Table) -> Any:
+    """Plot estimates and limits of the first coordinate against n. ``rows``: of :func:`trace`, at one level.
 
     The first panel has a logarithmic axis up to n = 200,000, the second a linear axis for larger n.
     """
-    table = [row for row in rows.to_pylist() if row["coordinate"] == coordinate]
-    if not table:
-        count = max(rows["coordinate"].to_pylist()) + 1
-        raise InputError("coordinate", coordinate, f"an integer in [0, {count})")
+    table = [row for row in rows.to_pylist() if row["coordinate"] == 0]
     truth, level = table[0]["truth"], table[0]["level"]
     label = labels(table, Names(declared_columns(rows.schema)), method_settings(rows.schema))
     methods = {label(row): row["method"] for row in table}
