@@ -370,7 +370,8 @@ def trace(
 ) -> None:
     """Draw the estimate and the limits along one path, for n from 10 to 1e6.
 
-    It draws the first coordinate of a vector. The default methods are BB, BM and SN, at tau 0.5. Flags of the design (*) replace values of the study.
+    It draws the first coordinate of a vector. The default methods are BB, BM and SN, at tau 0.5. Flags of the
+    design (*) replace values of the study.
     """
     require_extra("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
