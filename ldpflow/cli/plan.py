@@ -37,7 +37,7 @@ ORACLE = (
 )
 
 
-LEGEND = "Every number is that of the interval in its design, simulated. *: the design to take."
+LEGEND = "All numbers are simulated, for the interval of each design. *: the recommended design."
 
 
 def source_lines(found: Plan) -> Iterator[str]:

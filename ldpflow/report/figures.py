@@ -252,9 +252,9 @@ PREFERRED = ("oracle", "TR", "BM", "BB")
 def default_rows(results: Results) -> list[Row]:
     """Rows of the default interval of every protocol and cell, with the length of the efficiency bound.
 
-    That length is 2 z(1/2 + level/2) times the standard error of the efficiency bound. Cells whose intervals
-    end at the public range in more than half of the replicates are left out, since the range limits their
-    length.
+    That length is 2 z s, with the normal quantile z at 1/2 + level/2 and the standard error s of the bound.
+    Cells whose intervals end at the public range in more than half of the replicates are left out, since the
+    range limits their length.
     """
     if not results.values("protocol"):
         raise InputError("figure", "protocols", "a run whose study has a table [protocol]")
