@@ -343,7 +343,7 @@ def cite(
     if run.endswith(".toml"):
         if text:
             raise InputError("text", True, "a run: the paragraph describes its results")
-        study = parse_toml(read_text(run, "run"), "run", run)
+        study: Any = parse_toml(read_text(run, "run"), "run", run)
         for group in GROUPS.keys() & study.keys():
             entry_tables(group, study[group])
     else:
