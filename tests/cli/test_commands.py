@@ -21,6 +21,7 @@ from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.plugins import REGISTRIES
 from tests.cli.conftest import cell
+from tests.kernels import uncompiled
 
 
 def test_list(ldpflow, monkeypatch):
@@ -87,7 +88,8 @@ def test_verify(ldpflow, tmp_path):
     assert shown.code == 1
 
 
-def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
+def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     run = tmp_path / "run"
     flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--replicates", "6", "--engine", "serial"]
     assert ldpflow("sweep", *flags, "--out", run, "--quiet").code == 0
@@ -190,7 +192,8 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     assert "study" not in engine
 
 
-def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow, tmp_path):
+def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow, tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     file, out = tmp_path / "s.toml", ("--quiet", "--out", tmp_path / "r")
     words = ["sweep", "--n", "100", "--epsilon", "1", "--method", "SN", "--replicates", "2"]
     assert ldpflow(*words, *out).code == 0
