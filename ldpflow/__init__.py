@@ -45,7 +45,7 @@ REGISTRIES = {
     "ldpflow.components.protocols": ("Protocol", "PROTOCOLS"),
     "ldpflow.components.intervals": ("IntervalMethod", "INTERVAL_METHODS"),
 }
-"""Base class and registry of every kind of component. Classes keep their own names."""
+"""Base class and registry of every kind of component, by module."""
 
 MODULE_OF = {name: module for module, names in EXPORTS.items() for name in names}
 
@@ -76,4 +76,4 @@ def component_classes() -> dict[str, Any]:
 
 
 if "IPython" in modules:
-    import_module("ldpflow.run")  # a notebook then shows Arrow tables, those made before a run too
+    import_module("ldpflow.run")  # registers the display of Arrow tables in notebooks

@@ -1,7 +1,7 @@
-"""TOML and JSON of limited size and depth. BibTeX, templates, values of arrays.
+"""Read TOML, JSON and BibTeX, and load templates.
 
-Input is not trusted. Files are opened without blocking and must be regular. Their size is checked before
-they are read.
+Input may be hostile. A file must be a regular file. It is opened without blocking, and its size is checked
+before it is read.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ LARGEST = 2**20
 """Largest size of a document in bytes."""
 
 DEEPEST = 64
-"""Largest number of parts of a dotted key, and of levels of nesting."""
+"""Largest number of parts of a dotted key, and largest depth of nesting."""
 
 DOTTED = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){""" + str(DEEPEST) + "}"
 )
-"""Dotted key of too many parts: parsing time grows with their square."""
+"""Dotted key with too many parts. The parser's time grows with the square of their number."""
 
 SUM_OF_TEXT = "# SHA-256 of the lines above: "
-"""Start of the last line of a study.toml written by a sweep."""
+"""Start of the last line of a study.toml that a sweep wrote."""
 
 
 def open_regular(place: str | os.PathLike[str], field: str, allowed: str) -> int:
-    """Open a regular file without blocking and return its descriptor. ``field``: named in errors."""
+    """Open a regular file without blocking and return its descriptor. Errors name ``field``."""
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, ValueError) as error:
@@ -58,7 +58,6 @@ def read_text(place: str | os.PathLike[str], field: str, allowed: str = "a file 
 
 
 def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
-    """Decode UTF-8 with or without a byte order mark."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -67,7 +66,7 @@ def decode_text(data: bytes, field: str, value: object, allowed: str) -> str:
 
 
 def parse_toml(text: str, field: str, value: object = None) -> dict[str, Any]:
-    """Parse TOML of limited size and depth. ``value``: shown in errors; else the beginning of the text."""
+    """Parse TOML of limited size and depth. Errors show ``value``, by default the beginning of the text."""
     shown = text[:80] if value is None else value
     if len(text) > LARGEST:
         raise InputError(field, shown, f"a text of at most {LARGEST:,} characters")
@@ -98,7 +97,7 @@ def parse_json(data: bytes | str, largest: int = LARGEST) -> Any:
 
 
 def depth(value: object) -> int:
-    """Count levels of nesting, without recursion: untrusted files could exhaust the stack."""
+    """Count levels of nesting. A recursive function could exhaust the stack on a hostile file."""
     levels, inside = 0, [value]
     while inside:
         levels += 1
@@ -112,7 +111,6 @@ def depth(value: object) -> int:
 
 
 def append_checksum(text: str) -> str:
-    """Append the text's SHA-256 as its last line."""
     return f"{text}{SUM_OF_TEXT}{hashlib.sha256(text.encode()).hexdigest()}\n"
 
 
@@ -120,7 +118,7 @@ def verify_checksum(text: str, place: str) -> str:
     """Check the checksum in the last line of a text, and return the text."""
     body, mark, found = text.rpartition(SUM_OF_TEXT)
     if not mark:
-        hint = "It was cut or edited, or a version before 0.3 made the run, which this one does not read."
+        hint = "It was cut or edited, or a version before 0.3 wrote it. This version does not read such runs."
         raise InputError("run", place, "a study.toml with its checksum, as a sweep writes it", hint)
     if found != f"{hashlib.sha256(body.encode()).hexdigest()}\n":
         hint = "It was edited or damaged. `ldpflow sweep` with the study file writes it again."
@@ -137,7 +135,7 @@ class Reference(NamedTuple):
 
 
 def read_bib(text: str) -> dict[str, Reference]:
-    """Entries of BibTeX by key. A field stands on a line of its own, and the last line is a brace."""
+    """Read entries of BibTeX by key. Each field must have its own line. The last line must be a brace."""
     found = {}
     for match in re.finditer(r"^@(\w+)\{([^,\s]+),\n(.*?)^\}", text, re.MULTILINE | re.DOTALL):
         fields = dict(re.findall(r"^\s*(\w+)\s*=\s*[{\"](.*)[}\"],?$", match[3], re.MULTILINE))
@@ -147,26 +145,25 @@ def read_bib(text: str) -> dict[str, Reference]:
 
 @cache
 def references() -> dict[str, Reference]:
-    """The papers whose methods are bundled, by key."""
     return read_bib(files("ldpflow").joinpath("results", "references.bib").read_text(encoding="utf-8"))
 
 
 def label(reference: Reference) -> str:
-    """Name of a reference in a text: ``Dette and Graw, 2024``."""
+    """Short citation, as in ``Dette and Graw, 2024``."""
     names = [author.partition(",")[0] for author in reference.fields["author"].split(" and ")]
     who = " and ".join(names) if len(names) < 3 else f"{names[0]} et al."
     return f"{who}, {reference.fields['year']}"
 
 
 def python_values(value: Any) -> Any:
-    """Numbers and lists of Python for those of NumPy, pandas, Polars and Arrow."""
+    """Convert numbers and arrays of NumPy, pandas, Polars and Arrow to Python numbers and lists."""
     if not hasattr(value, "tolist") and hasattr(value, "to_numpy"):  # Polars, and a column of Arrow
         value = value.to_numpy()
     return value.tolist() if hasattr(value, "tolist") else value
 
 
 def templates(package: str, html: bool = False, **filters: Any) -> Environment:
-    """Templates of a package, with further filters. In HTML values are escaped."""
+    """Load the templates of a package, with further filters. With ``html`` all values are escaped."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -1,10 +1,11 @@
-"""Run: stored results of a sweep, with methods to read them."""
+"""Class Run: the stored results of a sweep, and methods that read them."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -33,13 +34,10 @@ if TYPE_CHECKING:
 
 Names = str | Sequence[str] | None
 MOST_NAMES = 1000
-"""Largest number of names that are compared with that of an absent run."""
-
-MOST_RUNS = 6
-"""Most runs that a hint names."""
+"""Most entries of a folder that are compared with the name of an absent run."""
 
 LONGEST_LINE = 100
-"""Longest text of a cell in a notebook, in characters, that is one line."""
+"""Longest text of a cell in a notebook that is not wrapped, in characters."""
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
@@ -71,35 +69,25 @@ def open_run(out: str | os.PathLike[str]) -> Run:
 
 
 def nearest_run(place: Path) -> str:
-    """Hint with the runs inside a place that is no run, or with the nearest name."""
-    if inside := runs_in(place):
-        return f"The runs in it: {', '.join(inside[:MOST_RUNS])}."
-    for parent in place.parents:
-        if str(parent) in runs_in(parent.parent):
-            return f"Did you mean '{parent}'?"
-    return closest(place, [*runs_in(place.parent), *runs_in(Path("runs"))])
-
-
-def runs_in(folder: Path) -> list[str]:
-    from ldpflow.store.run_store import RunStore
-
-    try:
-        places = [place for place in islice(folder.glob("*"), MOST_NAMES) if place.is_dir()]
-        return sorted(str(place) for place in places if RunStore(place).holds_run())
-    except (OSError, InputError):
-        return []
+    """Hint with the run whose name is closest, among those in the place, beside it and in ``runs``."""
+    found: list[str] = []
+    for folder in (place, place.parent, Path("runs")):
+        with suppress(OSError):
+            inside = islice(folder.glob("*"), MOST_NAMES)
+            found += [str(run) for run in inside if (run / "summary.parquet").is_file()]
+    return closest(place, found)
 
 
 @dataclass(frozen=True, repr=False)
 class Replay:
-    """Recomputed and stored replicates, with equal columns and in equal order."""
+    """Recomputed and stored replicates. Both tables have the same columns and the same order of rows."""
 
     computed: pa.Table
     stored: pa.Table
 
     @property
     def equal(self) -> bool:
-        """Whether all values are equal bit for bit. NaN equals NaN."""
+        """Whether all values are equal bit for bit. NaN counts as equal to NaN."""
         from ldpflow.engine.replay import equal_bits
 
         return equal_bits(self.computed, self.stored)
@@ -113,7 +101,7 @@ class Replay:
 
 @dataclass(frozen=True, repr=False)
 class CheckResult:
-    """Result of the check of a run: findings, and numbers of checked parts and rows."""
+    """Result of a check of a run: findings, and the numbers of checked parts and rows."""
 
     findings: list[Finding]
     counts: dict[str, int]
@@ -136,9 +124,9 @@ class CheckResult:
 class Run:
     """The stored results of a sweep.
 
-    Returned by :func:`ldpflow.sweep` and :func:`ldpflow.open_run`. Every number is read from the run's
-    Parquet files on demand. Without the packages of the extra ``report``, :meth:`plot` and :meth:`report`
-    raise MissingExtra.
+    :func:`ldpflow.sweep` and :func:`ldpflow.open_run` return it. Its methods read the run's Parquet files.
+    :meth:`plot` and :meth:`report` need the packages of the extra ``report`` and raise MissingExtra without
+    them.
 
     Examples
     --------
@@ -193,7 +181,7 @@ class Run:
 
     @property
     def provenance(self) -> list[dict[str, Any]]:
-        """Sessions: start, end, machine, versions, throughput of each."""
+        """Start, end, machine, versions and throughput of each sweep that wrote to the run."""
         from ldpflow.store.provenance import read_sessions
 
         return read_sessions(self.store)
@@ -217,13 +205,13 @@ class Run:
         columns : str or sequence of str, optional
             Columns to return. Default: all.
         best : bool
-            Only the best row of every problem, mechanism, n, level and coordinate, among all algorithms, step
-            sizes and methods, with ``level_state`` and ``candidates``
+            Return only the best row of every problem, mechanism, n, level and coordinate. It is chosen among
+            all algorithms, step sizes and methods. Further columns are ``level_state`` and ``candidates``
             (:func:`ldpflow.results.arena.best_rows`).
         short : bool
-            Only the settings that differ between rows, both coverages, mean length and bias with their
-            errors, and ``level_state``: whether the method holds its level, failures counted as misses. Then
-            ``sort`` and ``columns`` take these.
+            Return only the settings that differ between rows, both coverages, mean length and bias with
+            their errors, and ``level_state``. ``level_state`` says whether the method holds its level, with
+            failures counted as misses. ``sort`` and ``columns`` must name columns of this short table.
 
         Returns
         -------
@@ -240,8 +228,8 @@ class Run:
         with self.store.named_errors():
             table = self.store.read_summary()
         if table is None:
-            again = "It has rows: sweep again, or see what is missing with ldpflow check."
-            hint = again if self.store.replicates.path_keys() else "Nothing finished there."
+            has_rows = "It has rows: sweep again, or see what is missing with ldpflow check."
+            hint = has_rows if self.store.replicates.path_keys() else "Nothing finished there."
             raise InputError("run", self.out, "a run directory with a summary", hint)
         table = select_rows(table, where)
         if best:
@@ -267,8 +255,8 @@ class Run:
         Returns
         -------
         pyarrow.Table
-            One row per replicate, cell and coordinate, with the columns of docs/tables.md. Of a large run ask
-            for few ``columns``.
+            One row per replicate, cell and coordinate, with the columns of docs/tables.md. Ask for few
+            ``columns`` of a large run.
 
         Raises
         ------
@@ -281,7 +269,7 @@ class Run:
             return stored_rows(self.store, where, columns, settings)
 
     def trajectories(self, where: str | None = None, sort: Names = None, columns: Names = None) -> pa.Table:
-        """Errors along the paths, over replicates. Empty for a study without trajectories.
+        """Summarise errors along the paths over replicates. Empty for a study without trajectories.
 
         Parameters
         ----------
@@ -315,15 +303,15 @@ class Run:
         where : str, optional
             A condition on the columns of the comparison.
         short : bool
-            Only the settings that differ between rows, ``vs`` with the setting's name (``epsilon=0.5``), the
-            difference of coverages, the ratio of lengths, the number of pairs, and the shares of replicates
-            without an interval.
+            Return only the settings that differ between rows, ``vs`` with the name of the setting
+            (``epsilon=0.5``), the difference of coverages, the ratio of lengths, the number of pairs, and the
+            shares of replicates without an interval.
 
         Returns
         -------
         pyarrow.Table
-            Settings of the two cells, ``vs``, the difference of coverages with McNemar's standard error,
-            the ratio of mean lengths with that of the delta method, and pair counts.
+            Settings of the two cells, ``vs``, the difference of coverages with McNemar's standard error, the
+            ratio of mean lengths with its standard error by the delta method, and numbers of pairs.
         """
         from ldpflow.results.arena import short_rows
         from ldpflow.results.comparison import SHORT, TABLES, stored_comparisons
@@ -343,29 +331,30 @@ class Run:
         Parameters
         ----------
         where, sort
-            As of :meth:`summary`; conditions and orders may name the columns of the explanation too.
+            As of :meth:`summary`. They may also name columns of the explanation.
         short : bool
-            Only the settings that differ between rows, the effects that add up and both coverages with their
-            errors, ``level_state`` and ``cause``.
+            Return only the settings that differ between rows, the effects that add up and both coverages with
+            their errors, ``level_state`` and ``cause``.
 
         Returns
         -------
         pyarrow.Table
-            Settings of every cell, then shares, each with a column ``_mcse``: ``length_effect``,
-            ``variability_effect``, ``bias_effect``, ``shape_effect``, ``dependence_effect``,
-            ``joint_effect``, ``limits_effect``. Their sum is ``coverage`` - ``level`` (null is 0).
-            ``clear_effects`` names those beyond two MCSE and 0.0025, and that of a bias beyond two of its
-            own MCSE. ``cause`` is the main one, ``cause_class`` that without its size, and ``explanation``
-            has sentences. ``rest_effect`` is no further term: it is the sum of the first five that are not
-            clear and of the last two, which a terminal prints in their place. The schema's metadata ``note``
-            counts main causes, clear effects, and those expected by chance.
+            Settings of every cell, then seven effects as shares, each with a column ``_mcse``:
+            ``length_effect``, ``variability_effect``, ``bias_effect``, ``shape_effect``,
+            ``dependence_effect``, ``joint_effect`` and ``limits_effect``. With null as 0 the seven add up to
+            ``coverage`` - ``level``. ``clear_effects`` names the effects that are larger than two MCSE and
+            0.0025; for the bias effect the bias must also be larger than two MCSE of the bias. ``cause`` is
+            the main cause, ``cause_class`` the main cause without its size. ``explanation`` has sentences.
+            ``rest_effect`` is the sum of ``joint_effect``, ``limits_effect`` and the other effects that are
+            not clear. The schema's metadata ``note`` counts main causes, clear effects, and clear effects
+            expected by chance.
         """
         from ldpflow.results.arena import short_rows
         from ldpflow.results.explanation import COLUMNS, SHORT, explain, with_note
         from ldpflow.results.where import select_rows
 
         summary = self.summary()
-        # A condition on what is explained can be met only when all rows are explained.
+        # A condition on a column of the explanation needs the explanation of all rows.
         late = any(name in str(where) for name in {*COLUMNS}.difference(summary.column_names))
         summary = summary if late else select_rows(summary, where)
         with self.store.named_errors():
@@ -378,7 +367,7 @@ class Run:
         return short_rows(table, SHORT, "length_effect") if short else table
 
     def verify(self, against: str = "dette-graw") -> Comparison:
-        """Compare a summary recomputed from the rows with published tables. See its ``verdict``."""
+        """Compare a summary recomputed from the rows with published tables. ``verdict`` says the result."""
         from ldpflow.engine.check import verify_run
 
         return verify_run(self.store, against)
@@ -399,11 +388,10 @@ class Run:
         cols: Names = None,
         color: Names = None,
         width: float | str | None = None,
-        height: float | str | None = None,
         baseline: str | None = None,
         title: str | None = None,
     ) -> ChartType:
-        """Draw a figure. No cell is left out, or the chart's subtitle says which.
+        """Draw a figure. The chart's subtitle says which cells it leaves out.
 
         Parameters
         ----------
@@ -415,40 +403,41 @@ class Run:
         x : str
             Factor on the axis.
         where : str, optional
-            Rows to draw, as in :meth:`summary`. The subtitle has it.
+            A condition that rows to draw must meet, as in :meth:`summary`. The subtitle repeats it.
         rows, cols, color : str or sequence of str, optional
             Factors of the rows and columns of panels, and of the lines' colours: ``rows="law", cols="tau",
             color="method"``. The other factors get rows or columns too. Default: chosen by the design.
-        width, height : float or str, optional
-            Of the whole figure: pixels (1/96 inch), or a text with a unit, ``"85mm"``.
+        width : float or str, optional
+            Width of the whole figure: a number of pixels (1/96 inch), or a text with a unit, ``"85mm"``.
         baseline : str, optional
-            Method that the paired figures compare with. Default: chosen by the results.
+            Method that the paired figures compare with. Default: the first method by name.
         title : str, optional
-            In the place of the figure's own. Below are constants, the marks, ``where`` and what is left out.
+            Title of the chart. Default: the title of the figure.
 
         Returns
         -------
         altair.Chart
-            A notebook displays it as SVG, without a network (``altair.renderers.enable("html")`` before it
-            loads an interactive one), ``chart.save`` writes it. (A PDF of ``chart.save`` has 72 pixels to an
-            inch. ``ldpflow plot -o figure.pdf`` keeps millimetres.)
+            A notebook displays the chart as SVG without a network, unless another renderer of Altair is
+            enabled. ``chart.save`` writes it to a file; a PDF of it has 72 pixels to an inch.
+            ``ldpflow plot -o figure.pdf`` writes a PDF of the right size.
 
         Raises
         ------
         InputError
-            If there is no such figure or factor, or no space for its panels.
+            If there is no such figure or factor, or its panels do not fit into the width.
 
         Examples
         --------
         >>> run.plot("coverage", rows="tau", cols="epsilon", width="170mm")  # doctest: +SKIP
         """
         require_extra("report", "altair", "vl_convert")
-        from ldpflow.report.pictures import PAIRED, figures_of
+        from ldpflow.report.figures import PAIRED
+        from ldpflow.report.pictures import figures_of
         from ldpflow.report.results import Results
 
         results = self.results if where is None else Results.load(self.store.address, where=where)
         figures = figures_of(results)
-        if figure not in [*figures]:  # a list has no hash
+        if figure not in [*figures]:  # a list as figure cannot be a key
             raise InputError("figure", figure, f"one of {', '.join(figures)}", closest(figure, figures))
         if baseline is not None and figure not in PAIRED:
             raise InputError("baseline", baseline, f"nothing: only {' and '.join(PAIRED)} compare methods")
@@ -456,7 +445,7 @@ class Run:
 
         results = results.with_baseline(baseline)
         chart = figures[figure].chart(results, x, rows=rows, cols=cols, color=color)
-        return draw_offline(resize(entitle(chart, title, where, width), width, height))
+        return draw_offline(resize(entitle(chart, title, where, width), width))
 
     def report(
         self,
@@ -464,16 +453,16 @@ class Run:
         notes: str | os.PathLike[str] | None = None,
         baseline: str | None = None,
     ) -> str:
-        """Write a report, one HTML file that opens offline, and return its place.
+        """Write a report and return its path. A report is one HTML file that opens offline.
 
         Parameters
         ----------
         file : path, optional
             Default: ``report.html`` in the run.
         notes : path, optional
-            A Markdown file. Its prose stands under the report's headings of the same words.
+            A Markdown file. Text under one of the report's headings goes to that section of the report.
         baseline : str, optional
-            Method that the paired figures compare with. Default: chosen by the results.
+            Method that the paired figures compare with. Default: the first method by name.
 
         Raises
         ------
@@ -495,10 +484,10 @@ class Run:
         Parameters
         ----------
         path : str, optional
-            Key of the path, as in the column ``path`` of :meth:`summary`, or its first digits. Optional
-            if the run has one path.
+            Key of the path, as in the column ``path`` of :meth:`summary`, or the first digits of the key. A
+            run of one path needs none.
         replicate, last : int
-            First replicate, and last one of several.
+            Indices of the first and the last replicate. Without ``last`` only the first is computed.
         """
         from ldpflow.engine.replay import replay
 
@@ -509,12 +498,12 @@ class Run:
         return Replay(*replay(self.out, path, replicate, last))
 
     def check(self, recompute: float | None = None) -> CheckResult:
-        """Check that parts are readable, rows complete and stored once, and the summary follows from them.
+        """Check that all parts are readable, no row is missing or double, and the summary fits the rows.
 
         Parameters
         ----------
         recompute : float, optional
-            Share of replicates, chosen at random, to recompute and compare bit by bit.
+            Share of the replicates, in (0, 1], that is chosen at random, recomputed and compared bit by bit.
         """
         from ldpflow.engine.check import check_run
 
@@ -554,7 +543,6 @@ class Run:
 
 
 def table_html(table: pa.Table) -> str:
-    """The first rows of an Arrow table for notebooks."""
     from ldpflow.cli.tables import MOST_ROWS, plain
 
     rows = table.slice(0, MOST_ROWS).to_pylist()
@@ -564,13 +552,12 @@ def table_html(table: pa.Table) -> str:
 
 
 def notebook_shell() -> Any:
-    """Shell of IPython, if this process is a notebook's kernel, whose output cells show HTML."""
+    """Shell of IPython if this process is the kernel of a notebook, else None."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell if hasattr(shell, "kernel") else None
 
 
 def show_tables() -> None:
-    """Let a notebook show Arrow tables as tables: they have no HTML of their own."""
     if shell := notebook_shell():
         html = shell.display_formatter.formatters["text/html"]
         html.for_type_by_name("pyarrow.lib", "Table", table_html)
@@ -580,13 +567,13 @@ show_tables()
 
 
 def cell_html(text: str) -> str:
-    """Cell that breaks sentences alone: a notebook would break "19% too short" at each space."""
+    """HTML of a table's cell. Only long texts are wrapped: a notebook would wrap all texts at spaces."""
     width = "min-width: 40em; text-align: left" if len(text) > LONGEST_LINE else "white-space: nowrap"
     return f'<td style="{width}">{escape(text)}</td>' if " " in text else f"<td>{escape(text)}</td>"
 
 
 def html_of(*parts: Sequence[str] | tuple[Sequence[Shown], Sequence[Any]]) -> str:
-    """HTML of lines of text and of tables, each as its columns and rows."""
+    """HTML of parts: lines of text, or tables that are given as columns and rows."""
     found = []
     for part in parts:
         if not isinstance(part, tuple):

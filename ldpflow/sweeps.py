@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ldpflow.study import Study
 
 CAUTION_LINES = 2
-"""Largest number of lines about paths that do not arrive. More paths share one line."""
+"""Most lines about paths that do not arrive. For more paths one line has the counts."""
 
 
 @with_options(SweepOptions, "engine")
@@ -40,43 +40,43 @@ def sweep(
 
     The rows are equal bit for bit on any executor and after any interruption.
 
-    In a daemon thread it ends in order with the main thread: the interpreter waits for it.
+    A sweep in a daemon thread stops in order when the main thread ends. The interpreter waits for it.
 
     Parameters
     ----------
     study : Study, str or path
-        A study, the name of a bundled one, a path, or TOML text.
+        A study, the name of a bundled study, the path of a study file, or TOML text.
     out : path or URI, optional
-        Run directory. Default: ``runs/<name of the study>``. One with rows is continued.
+        Run directory. Default: ``runs/<name of the study>``. A run directory with rows is continued.
     executor : {"auto", "threads", "ray", "serial"}
         ``threads``: a thread per core of this process; ``ray``: Ray tasks on all cores or a cluster;
-        ``serial``: one thread; ``auto``: Ray with an address or for work of minutes, else threads.
+        ``serial``: one thread; ``auto``: Ray if an address is given or the work takes minutes, else threads.
     {options}
     allow_failures : bool
-        Return a run even if batches failed. They are listed in ``run.result.failed_batches``.
+        Return a run even if batches failed. ``run.result.failed_batches`` lists the failed batches.
     progress : bool, optional
-        Show a live display. Default: in a notebook.
+        Whether to show a live display. Default: True in a notebook, else False.
 
     Returns
     -------
     Run
-        With ``result``, how the sweep ended.
+        Its attribute ``result`` says how the sweep ended.
 
     Raises
     ------
     InputError
         If the study or the run directory cannot be used.
     SweepFailed
-        If batches raised, unless ``allow_failures``.
+        If a batch raised an exception and ``allow_failures`` is False.
     KeyboardInterrupt
-        As :class:`SweepInterrupted`, after an orderly stop. Finished rows are kept. A batch in compiled
-        code continues in its thread, and the interpreter waits for it.
+        After an orderly stop, as its subclass :class:`SweepInterrupted`. Finished rows are kept. Compiled
+        code runs on in its thread, and the interpreter waits for it.
 
     Warns
     -----
     Caution
-        Before the first batch, a line for each broken assumption of a method, paths that do not arrive, or a
-        run that holds other cells or another study.
+        Before the first batch: for each broken assumption of a method, for paths that do not arrive, and for
+        a run directory that holds other cells or another study.
 
     Examples
     --------
@@ -109,8 +109,8 @@ def run_sweep(
 ) -> Run:
     """Run a sweep with checked options, and return a run even if batches failed.
 
-    ``on_engine`` takes lines on the choice of ``auto``, ``on_caution`` those about the study and the run,
-    which are warnings :class:`ldpflow.Caution` by default.
+    ``on_engine`` receives lines about the engine that ``auto`` chose. ``on_caution`` receives lines about the
+    study and the run. By default these lines are warnings of the class :class:`ldpflow.Caution`.
     """
     from ldpflow.engine.loop import interpreter_open, interrupts, limits
     from ldpflow.engine.precision import Precision
@@ -121,7 +121,7 @@ def run_sweep(
     from ldpflow.study.plugins import check_importable, is_importable, used_components
 
     chosen = study if isinstance(study, Study) else Study.load(study)
-    Precision.of(options, chosen)  # refuses wrong targets first
+    Precision.of(options, chosen)  # refuses wrong targets
     root = f"runs/{chosen.name}" if out is None else address_of(out)
     components = used_components(chosen.components())
     if options.engine == "ray" or options.address is not None:
@@ -133,12 +133,16 @@ def run_sweep(
     with store.named_errors():
         store.check_place()
         if continued := not options.fresh and store.holds_run():
-            parts, _ = stored_parts(store, chosen)  # refuses another study before it warns of this one
+            parts, _ = stored_parts(store, chosen)  # refuses a run that cannot grow, before any warning
             warnings = [*describe_growth(store, chosen, parts), *warnings]
     for text in warnings:
         (on_caution or partial(warn, kind=Caution))(text)
     passed = limits(options.max_time, options.max_memory)
-    shown = display(progress, continued, options.until_precise)
+    shown: Any = nullcontext(lambda event: None)
+    if notebook_shell() if progress is None else progress:
+        from ldpflow.cli.progress import reporter
+
+        shown = reporter(continued, options.until_precise)
     with interpreter_open() as ending, interrupts() as interrupted, shown as report:
         result = run_study(
             chosen,
@@ -157,20 +161,11 @@ def run_sweep(
     return run
 
 
-def keys_of_cells(study: Study) -> set[tuple[str, str]]:
-    """Path and cell id of each cell of a study."""
-    from ldpflow.store.schema import cell_id
-
-    return {
-        (f"p{plan.simulator.key}", cell_id(cell.columns())) for plan in study.plans() for cell in plan.cells
-    }
-
-
 def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> list[str]:
-    """A line if what the study adds to a run may be a slip.
+    """Warn if a study has another name than the run, or adds cells and lacks stored cells.
 
-    It may be one if the study has another name, or adds cells and lacks stored ones. Cells that the run's
-    last study had already are not new: an interrupted sweep continues.
+    Such a sweep may be a mistake. Cells of the run's last study count as stored: an interrupted sweep
+    continues.
     """
     from ldpflow.columns import counted
     from ldpflow.store.schema import cell_id
@@ -180,8 +175,13 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> lis
     stored = {(f"p{part.path_key}", cell_id(cell)) for part in rows for cell in part.cells}
     try:
         before = stored_study(store)
-    except InputError:  # the sweep writes the file again
+    except InputError:  # an unreadable study.toml, which the sweep writes again
         before = None
+
+    def keys_of_cells(study: Study) -> set[tuple[str, str]]:
+        plans = study.plans()
+        return {(f"p{plan.simulator.key}", cell_id(cell.columns())) for plan in plans for cell in plan.cells}
+
     wanted = keys_of_cells(study)
     added = wanted - stored - (set() if before is None else keys_of_cells(before))
     other = "" if before is None or before.name == study.name else before.name
@@ -195,7 +195,7 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> lis
 
 
 def cautions(study: Study) -> list[str]:
-    """Warnings about parts left out, broken assumptions, and paths that do not arrive."""
+    """Describe parts that a study leaves out, broken assumptions, and paths that do not arrive."""
     from ldpflow.practice.planning import arrival_cautions
 
     found = arrival_cautions(study)
@@ -205,15 +205,6 @@ def cautions(study: Study) -> list[str]:
         texts = ", ".join(f"{verdict} in {count:,}" for verdict, count in counts.items())
         lines = [f"of {len(study.plans()):,} paths: {texts} (ldpflow plan says what to change)"]
     return [*study.left_out(), *study.warnings(), *lines]
-
-
-def display(progress: bool | None, *facts: bool) -> Any:
-    """Display of a sweep's events, or an empty one. ``facts``: of :func:`ldpflow.cli.progress.reporter`."""
-    if not (notebook_shell() if progress is None else progress):
-        return nullcontext(lambda event: None)
-    from ldpflow.cli.progress import reporter
-
-    return reporter(*facts)
 
 
 def simulate(
@@ -235,8 +226,8 @@ def simulate(
     n : sequence of int
         Numbers of users at which the record is kept.
     methods : sequence of IntervalMethod
-        Methods for which the record keeps times and running sums. Then
-        ``method.intervals(record, n, [0.9])`` gives the intervals.
+        Methods for which the record keeps times and running sums. Afterwards
+        ``method.intervals(record, n, [0.9])`` computes their intervals.
 
     Examples
     --------

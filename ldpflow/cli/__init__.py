@@ -1,7 +1,6 @@
-"""The command line: parses, calls, prints; decides nothing.
+"""The command line. Commands parse arguments, call the library and print.
 
-Only Typer is imported here: commands import what they call when they run, so that
-``ldpflow --help`` answers at once.
+Commands import what they call when they run: ``ldpflow --help`` then takes little time.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def common(
         ),
     ] = False,
 ) -> None:
-    """Options that stand before a command."""
+    """Options before the name of a command."""
 
 
 Command = Callable[..., None]
@@ -77,10 +76,10 @@ COMMANDS = {
     "Clusters": by_name(submit),
     "Components": {"list": catalogue, **by_name(new, check_plugin)},
 }
-"""Commands by the heading under which the help lists them."""
+"""Commands by their heading in the help."""
 
 WITHOUT_PLUGINS = {"new", "check-plugin"}
-"""Commands that neither compute nor show anything of a plug-in's components."""
+"""Commands without the option ``--plugin``."""
 
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
@@ -89,9 +88,12 @@ for panel, commands in COMMANDS.items():
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line; exit code 0: done, 1: ran but a check failed, 2: bad input, 130: interrupted."""
+    """Run a command line and return its exit code.
+
+    0: done. 1: ran but a check failed. 2: bad input. 130: interrupted.
+    """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # what a locale cannot show is shown as a question mark
+        if isinstance(stream, TextIOWrapper):  # characters that the locale lacks become question marks
             stream.reconfigure(errors="replace")
     code = run_command(arguments)
     try:
@@ -100,23 +102,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = drop_output(error, code or 2)
     loop = sys.modules.get("ldpflow.engine.loop")
     if arguments is None and loop is not None and loop.dropped_batches():
-        # A batch that was given up still runs, for minutes perhaps: the interpreter would wait for it.
+        # A dropped batch may run for minutes, and the interpreter would wait for it.
         sys.stderr.flush()
         os._exit(code)
     return code
 
 
 def drop_output(error: OSError, code: int) -> int:
-    """Report that the output cannot be written, and drop what is left of it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again at its end
+    """Print that the output cannot be written, and discard the rest of the output."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python fails again when it exits
     return print_error(f"standard output cannot be written to: {error.strerror or error}", code)
 
 
-LEAST_ADDRESSES = 1280 * 2**20  # bytes; with less PyArrow, Numba or BLAS may crash or hang
+LEAST_ADDRESSES = 1280 * 2**20  # bytes. With less, PyArrow, Numba or BLAS may crash or hang.
 
 
 def check_limit(arguments: Sequence[str]) -> None:
-    """Refuse a limit of address space (ulimit -v) under which libraries would crash; help needs less."""
+    """Refuse a limit of address space (ulimit -v) under which libraries would crash, except for help."""
     limit = address_limit()
     if limit < LEAST_ADDRESSES and not {"-h", "--help", "--version"} & {*arguments}:
         raise MemoryError(
@@ -132,7 +134,6 @@ def check_words(arguments: Sequence[str]) -> None:
 
 
 def run_command(arguments: Sequence[str] | None) -> int:
-    """Run a command line and return its exit code; an error is one message."""
     given = sys.argv[1:] if arguments is None else arguments
     try:
         check_limit(given)
@@ -153,18 +154,18 @@ def run_command(arguments: Sequence[str] | None) -> int:
 
 
 def leave_at_once(message: str) -> NoReturn:
-    """End the process: the interpreter's own end would wait for a Ray that is gone, or crash in it."""
+    """End the process at once. A normal exit would wait for a lost Ray, or crash in it."""
     code = print_error(message, 1)
     sys.stdout.flush()
     os._exit(code)
 
 
 OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread|start new thread"
-"""Pattern of libraries' error messages where a limit leaves them no memory."""
+"""Pattern of error messages of libraries that have too little memory."""
 
 
 def report_error(error: Exception) -> int:
-    """Print what is wrong in one message and return the exit code; a mistake of ours is raised again."""
+    """Print an error as one message and return the exit code. Raise errors of ldpflow's own code again."""
     if isinstance(error, MemoryError) or re.search(OF_MEMORY, str(error)):
         limit = "free some, raise the limit (ulimit -v), or ask for less"
         return print_error(f"not enough memory ({str(error) or 'for this process'}): {limit}", 2)
@@ -175,19 +176,19 @@ def report_error(error: Exception) -> int:
     if not isinstance(error, OSError):
         raise error
     if error.errno == errno.ENOSPC and error.filename is None:
-        return drop_output(error, 2)  # files are named, and the store has an error of its own
+        return drop_output(error, 2)  # standard output: errors of files have a name
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return print_error("the current directory is gone: change to another one", 2)
     return print_error(f"the system refused: {error}", 2)
 
 
 def print_error(message: str, code: int) -> int:
-    """Print a message without what a terminal would obey, and return the exit code."""
+    """Print a message without control characters, and return the exit code."""
     print_wrapped(f"ldpflow: {plain_text(message)}")
     return code
 
 
 def print_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-    """Print a warning on one line; of other packages only warnings for users."""
+    """Print a warning on one line, if it is for users."""
     if issubclass(category, UserWarning):
         print_wrapped(f"ldpflow: warning: {plain_text(' '.join(str(message).split()))}")

@@ -23,32 +23,28 @@ TITLES = {
 def catalogue(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="WHAT", help="studies, methods, another group, a kind (BB) or a study."),
+        typer.Argument(
+            metavar="WHAT", help="studies, problems, laws, mechanisms, algorithms, protocols or methods."
+        ),
     ] = None,
 ) -> None:
     """List components and bundled studies, or only WHAT.
 
     A component of a plug-in is listed with its file or package.
     """
-    from ldpflow.settings import closest
+    from ldpflow.settings import nearest
     from ldpflow.study import allowed, bundled_studies
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
-    kinds = [kind for group in TITLES for kind in REGISTRIES[group]]
-    studies = bundled_studies()
-    known = ["studies", *studies, *TITLES, *(f"{group}s" for group in TITLES), *kinds]
-    if what is not None and what not in known:
-        hint = closest(what, known) or "ldpflow list prints all of them."
-        raise InputError("what", what, "studies, a group, a kind or a bundled study", hint)
+    known = ["studies", *(f"{group}s" for group in TITLES)]
+    if what not in (None, *known):
+        raise InputError("what", what, "a group of components, or studies", nearest(what, known))
     for group, title in TITLES.items():
-        whole = what in (None, group, f"{group}s")
-        registry = {kind: cls for kind, cls in REGISTRIES[group].items() if whole or kind == what}
-        if not registry:
-            if what in (group, f"{group}s"):
-                typer.echo(f"{title}: none")
+        registry = REGISTRIES[group]
+        if what != f"{group}s" and (what is not None or not registry):
             continue
-        typer.secho(f"{title}  [{group}]", bold=True)
+        typer.secho(f"{title}  [{group}]" if registry else f"{title}: none", bold=True)
         for kind, cls in registry.items():
             source = origin(cls)
             suffix = "" if source == "ldpflow" else f"   (from {source})"
@@ -59,10 +55,10 @@ def catalogue(
                     default = "optional" if field.default is None else f"{field.default!r}"
                     print_wrapped(f"      {name} = {default}   ({allowed(cls, name)})", sys.stdout)
         typer.echo("")
-    shown = {name: file for name, file in studies.items() if what in (None, "studies", name)}
-    if shown:
-        typer.secho("Bundled studies", bold=True)
-    for name, file in shown.items():
+    if what not in (None, "studies"):
+        return
+    typer.secho("Bundled studies", bold=True)
+    for name, file in bundled_studies().items():
         comment = file.read_text(encoding="utf-8").partition("\n")[0].lstrip("# ")
         print_wrapped(f"  {name}: {comment}", sys.stdout)
 
@@ -71,8 +67,8 @@ def new(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="problem, law, mechanism, algorithm or method.")
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name in study files, as in my_method.")],
-    folder: Annotated[str, flag("Where the files go.", name="--folder")] = ".",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the component in study files.")],
+    folder: Annotated[str, flag("Folder for the files.", name="--folder")] = ".",
 ) -> None:
     """Write a small working component and its test, to start from."""
     from ldpflow.testing.writing import write_component
@@ -92,7 +88,7 @@ def new(
 def check_plugin(
     source: Annotated[str, typer.Argument(metavar="FILE", help="A .py file, or the name of a module.")],
 ) -> None:
-    """Check a plug-in: shapes, true value, unbiasedness, sensitivity, equal bits in any lane and process."""
+    """Check the components of a plug-in: shapes, true value, bias, sensitivity, equal bits in any lane."""
     from ldpflow.testing import check_plugin as findings_of
 
     findings = findings_of(source)

@@ -1,7 +1,7 @@
-"""Arguments and flags that commands share, and errors that name them.
+"""Arguments and flags that commands share, and error messages that name flags.
 
-The library names fields (``mechanism.epsilon``, ``out``). A command shows a field as its own flag where
-the field is one of the command's arguments, or the last part of its name is a flag that was given.
+Errors of the library name fields (``mechanism.epsilon``, ``out``). A command prints a field as a flag if the
+field is an argument of the command, or if the last part of the field is a flag that was given.
 """
 
 from __future__ import annotations
@@ -22,21 +22,18 @@ from typer.core import TyperCommand, TyperGroup
 
 from ldpflow.errors import InputError, MissingExtra, plain_text
 
-METHODS = "(every interval method)"
-"""Stands in a help text for the names of the interval methods, which are loaded when it is shown."""
-
 FORMER_NAMES = {
     "submit": {"--cpus": "--num-cpus"},
     "export": {"--duckdb": "--output"},
     "plan": {"--users": "--n"},
 }
-"""Further names of flags by command: accepted, not shown."""
+"""Further accepted names of flags, by command. The help does not show them."""
 
 USAGE_ERROR: Any = typer.BadParameter.__base__
-"""Wrong flag, value or argument of a command line."""
+"""Class of errors for a wrong flag, value or argument."""
 
 LISTS = {"plan": ("--tau", "--epsilon", "--n", "--level", "--half-width", "--edges")}
-"""Flags by command that also take several values: ``--tau .5 .9`` is ``--tau .5 --tau .9``."""
+"""Flags that take several values, by command: ``--tau .5 .9`` means ``--tau .5 --tau .9``."""
 
 
 def flag(
@@ -48,7 +45,7 @@ def flag(
     panel: str | None = None,
     min: int | None = None,
 ) -> Any:
-    """Option of a command; ``shown``: its default in the help, whose names in backquotes are other flags."""
+    """Option of a command. ``shown`` is the default in the help. Names in backquotes become flags."""
     text = re.sub(r"`(\w+)`", r"--\1", text)
     names = {None: [], "--output": ["-o", "--output"]}.get(name, [name])
     return typer.Option(
@@ -75,19 +72,17 @@ PathKey = Annotated[
     str | None,
     typer.Option(
         "--path",
-        help="Key of the path, or its first digits. Without it a run of several paths lists them.",
+        help="Key of the path, or first digits of the key. Without it a run of several paths lists them.",
         show_default=False,
     ),
 ]
 Axis = list[str] | None
-Where = Annotated[str | None, flag("Only rows that meet it: \"method == 'BB' and n >= 1e5\".", "CONDITION")]
-Sort = Annotated[list[str] | None, flag("Sort by it; -COLUMN: largest first. May be repeated.", "COLUMN")]
-Columns = Annotated[list[str] | None, flag("Columns or headings to show, with commas.", "COLUMN")]
+Where = Annotated[str | None, flag("Condition on rows: \"method == 'BB' and n >= 1e5\".", "CONDITION")]
+Sort = Annotated[list[str] | None, flag("Sort by COLUMN; -COLUMN: largest first. May be repeated.", "COLUMN")]
+Columns = Annotated[list[str] | None, flag("Columns to show, separated by commas.", "COLUMN")]
 
 
 class Format(StrEnum):
-    """Output formats of a table."""
-
     table = "table"
     csv = "csv"
     json = "json"
@@ -97,13 +92,16 @@ class Format(StrEnum):
 
 TableFormat = Annotated[
     Format,
-    flag("csv and json have full precision; latex needs booktabs, over 40 rows longtable.", name="--format"),
+    flag(
+        "csv and json have full precision. latex needs booktabs; over 40 rows longtable.",
+        name="--format",
+    ),
 ]
-Every = Annotated[bool, flag("Every row, also if there are more than 30.", name="--all")]
+Every = Annotated[bool, flag("Print all rows, even if there are more than 30.", name="--all")]
 Plugins = Annotated[
     list[str] | None,
     flag(
-        "Your own components: a .py file or a module. May be repeated.",
+        "A .py file or module with your own components. May be repeated.",
         "FILE",
         shown=False,
         name="--plugin",
@@ -112,7 +110,7 @@ Plugins = Annotated[
 
 
 class FlagCommand(TyperCommand):
-    """A command whose input errors name its flags, and that accepts their former names."""
+    """Command whose errors name its flags. It also accepts further names of flags."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         former, lists = FORMER_NAMES.get(self.name or "", {}), LISTS.get(self.name or "", ())
@@ -120,20 +118,14 @@ class FlagCommand(TyperCommand):
         for arg in args:
             flag, equals, value = arg.partition("=")
             if current[-2:-1] and current[-2] in lists and re.match(r"[.\d]", arg):
-                current.append(current[-2])  # a further value of the flag before
+                current.append(current[-2])  # arg is a further value of the last flag
             current.append(former.get(flag, flag) + equals + value)
         return super().parse_args(ctx, current)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        # A paragraph per line, which a terminal of any width wraps by itself.
+        # One line per paragraph: the terminal wraps it.
         paragraphs = inspect.cleandoc(self.help or "").split("\n\n")
         self.help = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-        options: list[Any] = self.params
-        for option in options:
-            if METHODS in (getattr(option, "help", None) or ""):
-                from ldpflow.components.intervals import INTERVAL_METHODS
-
-                option.help = option.help.replace(METHODS, ", ".join(INTERVAL_METHODS))
         super().format_help(ctx, formatter)
 
     def invoke(self, ctx: Any) -> Any:
@@ -146,7 +138,7 @@ class FlagCommand(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """All commands: a usage error or an interrupt of one of them, or before any, is one message."""
+    """Group of all commands. A usage error or an interrupt is printed as one message."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
         with one_message():
@@ -158,17 +150,16 @@ class Commands(TyperGroup):
 
 
 def name_of(context: Any) -> str:
-    """Command that was typed, by the context of the group."""
     return "ldpflow" if context is None else f"ldpflow {context.invoked_subcommand}"
 
 
 @contextmanager
 def one_message(context: Any = None) -> Iterator[None]:
-    """Print a wrong flag, value, argument or command, or an interrupt, in one message, and exit."""
+    """Print a usage error or an interrupt as one message, and exit."""
     try:
         yield
     except KeyboardInterrupt:
-        # A sweep that has begun ends in order, and says so itself: this one had not.
+        # A sweep that computes handles interrupts itself. This sweep had not begun to compute.
         what = " before the first row; run it again" if name_of(context) == "ldpflow sweep" else ""
         print_wrapped(f"ldpflow: interrupted{what}")
         raise typer.Exit(130) from None
@@ -183,7 +174,7 @@ def one_message(context: Any = None) -> Iterator[None]:
 
 
 def name_flags(error: InputError, context: typer.Context) -> InputError:
-    """Name the fields of an error as the flags and arguments of the command that was run."""
+    """Replace fields in an error by flags and arguments of the command."""
     flags: dict[str, str] = {}
     given = set()
     parameters: list[Any] = context.command.params
@@ -204,10 +195,10 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
             return flags.get("run", "run directory")
         if setting in given:
             return flags[setting]
-        return field if field in ("seed", "replicates") else flags.get(field, field)  # those of the study
+        return field if field in ("seed", "replicates") else flags.get(field, field)  # fields of the study
 
     field = error.field
-    if not re.search(r"In the file .+\.$", error.hint):  # a study file's settings may be called like flags
+    if not re.search(r"In .*, line \d+\.$", error.hint):  # a setting in a study file is no flag
         field = ", ".join(map(flag_of, field.split(", ")))
     allowed, hint = (
         re.sub(r"`(\w+)`", lambda match: flags.get(match[1], match[0]), text)
@@ -217,7 +208,7 @@ def name_flags(error: InputError, context: typer.Context) -> InputError:
 
 
 def flag_parameter(name: str, kind: Any, default: Any, *words: Any, **more: Any) -> inspect.Parameter:
-    """Parameter of a command, with the other arguments of :func:`flag`."""
+    """Parameter of a command. The last arguments are those of :func:`flag`."""
     option = flag(*words, name=f"--{name.replace('_', '-')}", **more)
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, keyword, default=default, annotation=Annotated[kind, option])
@@ -230,7 +221,7 @@ def set_parameters(command: Any, parameters: Iterable[inspect.Parameter]) -> Non
 
 
 def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
-    """Add an option ``--plugin`` to a command: a plug-in is imported before the command runs."""
+    """Add the option ``--plugin`` to a command. Plug-ins are imported before the command runs."""
 
     @wraps(command)
     def run(*arguments: Any, plugin: list[str] | None = None, **options: Any) -> None:
@@ -247,7 +238,7 @@ def with_plugins(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
-    """Values of ``--set NAME=VALUE,VALUE`` by name."""
+    """Parse texts ``NAME=VALUE,VALUE`` of ``--set`` into values by name."""
     found = {}
     for text in texts or ():
         name, _, values = text.partition("=")
@@ -258,7 +249,7 @@ def parse_settings(texts: Sequence[str] | None) -> dict[str, list[str]]:
 
 
 def print_wrapped(text: str, file: TextIO | None = None) -> None:
-    """Print a text, by default on standard error; a terminal breaks its lines between words."""
+    """Print a text, by default on standard error. For a terminal, lines are wrapped between words."""
     file = file or sys.stderr
     if file.isatty():
         options: Any = {"break_long_words": False, "break_on_hyphens": False}

@@ -1,11 +1,11 @@
-"""``ldpflow plan``: what n and epsilon a study takes, and whether its paths arrive."""
+"""Command ``plan``: predict lengths, numbers of users and budgets, and whether paths arrive."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.flags import Axis, Format, complete_study, flag_parameter, set_parameters
-from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting, span
+from ldpflow.cli.tables import Sheet, Shown, estimate, most_rows, number, plain, setting
 from ldpflow.columns import distinguishing_columns, round_text, short, with_error
 from ldpflow.errors import InputError
 from ldpflow.options import PLAN_OPTIONS, Engine
@@ -37,11 +37,11 @@ ORACLE = (
 )
 
 
-LEGEND = "Every number is that of the interval in its design, simulated. *: the design to take."
+LEGEND = "All numbers are simulated, for the interval of each design. *: the recommended design."
 
 
 def source_lines(found: Plan) -> Iterator[str]:
-    first = {row["tau"]: row for row in reversed(found.rows)}  # of each quantile
+    first = {row["tau"]: row for row in reversed(found.rows)}  # first row of each quantile
     for row in reversed(first.values()):
         head, law = "guessed from the bounds", "laws tried"
         if row["pilot"] is not None:
@@ -59,9 +59,9 @@ def source_lines(found: Plan) -> Iterator[str]:
 def plan_sheet(
     found: Plan, wanted: str | None, difference: float | None, response_rate: float | None, brief: bool
 ) -> Sheet:
-    """Sheet of a plan; ``brief``: without the lines on single rows."""
+    """Sheet of a plan. With ``brief`` it has no cautions about single rows."""
     rows = found.rows
-    chosen = "half_width_low" in rows[0]  # steps and start were chosen for the reader
+    chosen = "half_width_low" in rows[0]  # the plan has chosen steps and start
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
     first = list(rows[0])
     names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
@@ -109,43 +109,27 @@ def plan_sheet(
         notes.append("The invitations are enough if answering has nothing to do with the value.")
     if of_rows:
         notes.append(f"--verbose prints what to change in single rows: {len(of_rows)} cautions.")
-    ranges = {title: name for title, name, _ in counts} or {"half width": "half_width"}
     use = count_text(row["recommended"] or "none" for row in rows)
+    verdicts = count_text((row["arrival"] or "unknown").replace("_", " ") for row in rows)
     return Sheet(
         rows,
         list(map(setting, names or ["n"])),
         columns,
         FIRST_TO_GO if brief else (),
-        heading=[f"Method to use in {len(rows)} rows: {use}. By arrival of the average:"] if brief else [],
+        heading=[f"Method to use in {len(rows)} rows: {use}. Arrival: {verdicts}."] if brief else [],
         notes=notes,
-        methods=list(verdict_lines(rows, ranges)) if brief else [],
         rank=lambda row: math.inf if (share := row["coverage_predicted"]) is None else share - row["level"],
         command="the same with --verbose",
     )
 
 
 OF_A_ROW = re.compile(r", n [\d,]+: ")
-"""What a caution about a single row begins with, after the settings of the row."""
+"""Beginning of a caution about a single row, after the settings of the row."""
 FIRST_TO_GO = (
     "answers each", "epsilon a user", "SE", "length", "theta0", "c", "bias", "K", "oracle's epsilon",
     "oracle's n",
 )  # fmt: skip
-"""Columns that a narrow window leaves out where the worst rows are shown."""
-
-
-def verdict_lines(rows: Sequence[Row], ranges: Mapping[str, str]) -> Iterator[Row]:
-    """A line for each verdict on arrival: rows, methods, and ranges of columns by their headings."""
-    for verdict in sorted({row["arrival"] for row in rows}, key=str):
-        own = [row for row in rows if row["arrival"] == verdict]
-        line = {"verdict": "-" if verdict is None else verdict.replace("_", " "), "rows": len(own)}
-        line |= {"method": count_text(row["recommended"] or "none" for row in own)}
-        for title, name in {"covers": "coverage_predicted", **ranges}.items():
-            line[title] = span(row[name] for row in own)
-        yield line
-
-
-def count_text(names: Iterable[str]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
+"""Columns that a narrow window leaves out of a long table."""
 
 
 def asked_in_all(rows: list[Row]) -> str:
@@ -155,6 +139,10 @@ def asked_in_all(rows: list[Row]) -> str:
         if rows[0]["invitations"] is not None:
             text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
     return f"{text}. For a pilot or a study, --compare has designs with one report for several."
+
+
+def count_text(names: Iterable[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in Counter(names).most_common())
 
 
 def text_of(value: float | None, form: str, missing: str = "-") -> str:
@@ -178,7 +166,7 @@ def bias_text(row: Row) -> str:
 
 
 def count_column(title: str, name: str, remark: str) -> Shown:
-    """Numbers of users, with the method or the verdict at them, but for ``arrived``."""
+    """Column of numbers of users, each with a method or a verdict other than ``arrived``."""
 
     def text(row: Row) -> str:
         words = "" if row.get(remark) in (None, "arrived") else f" ({row[remark].replace('_', ' ')})"
@@ -212,7 +200,7 @@ def coverage_text(row: Row) -> str:
 
 
 def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
-    """Sheet of a comparison; ``brief``: the best designs with their main columns."""
+    """Sheet of a comparison. With ``brief`` it has the best designs alone."""
     from ldpflow.practice.planning.plans import text_of_cautions
 
     rows = (brief and found.best_rows()) or found.rows
@@ -234,29 +222,18 @@ def comparison_sheet(found: Plan, response: float | None, brief: bool) -> Sheet:
         columns.append(("ε for it", lambda row: text_of(row["epsilon_needed"], "g", "none")))
     if liars:
         columns.append(number("liars shift", "liars_shift", 3))
+    notes = found.cautions
     if brief:
-        order = ("level", "liars shift", "bits", "rounds")
         others = {text_of_cautions(row) for row in found.rows if not row["best"]}
-        notes = [text for text in found.cautions if text not in others]
-        left = {"rows": len(found.rows) - len(rows), "cautions": len(found.cautions) - len(notes)}
-        counts = ", ".join(f"{name} {count}" for name, count in left.items() if count)
-        counts = f": {counts}" if counts else ""
-        notes = [f"{LEGEND} Not shown{counts}, further columns (--verbose, --format csv).", *notes]
-        return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, order, notes=notes)
-    columns += [
-        ("reports", lambda row: str(row["messages"])),
-        plain("needs"),
-        ("users", lambda row: f"{row['users']:,}"),
-        ("ε a user", lambda row: f"{row['epsilon']:g}"),
-        ("interval", lambda row: row["interval"] or "-"),
-        *([number("wanted", "wanted", 4)] if wanted else []),
-        ("bytes kept", lambda row: text_of(row["state_bytes"], ",")),
-    ]
-    notes = [LEGEND, "n counts the users who are asked, users those who answer about a quantile."]
+        notes = [text for text in notes if text not in others]
+    left = {"rows": len(found.rows) - len(rows), "cautions": len(found.cautions) - len(notes)}
+    hidden = [f"{name} {count} (--verbose)" for name, count in left.items() if count]
+    hidden.append("further columns (--format csv)")
+    legend = [f"{LEGEND} Not shown: {', '.join(hidden)}."]
     if response is not None and response < 1.0:
-        notes.append("The response rate holds if answering has nothing to do with the value.")
-    notes += found.cautions
-    return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, notes=notes)
+        legend.append("The response rate is correct if answering does not depend on the value.")
+    order = ("level", "liars shift", "bits", "rounds")
+    return Sheet(rows, [*settings, ("protocol", protocol_text)], columns, order, notes=[*legend, *notes])
 
 
 def protocol_text(row: Row) -> str:
@@ -306,22 +283,20 @@ FLAGS = {
 """Panel of the help, type and placeholder of every flag."""
 
 HELPS = {
-    "half_width": "A unit may follow: 2s.",
-    "verbose": "Table: all rows, columns and cautions, as the other formats have.",
-    "output": "Write the design as a study file; one for each quantile if each has users of its own.",
-    "protocol": "Design of a comparison to write; the best one by default.",
-    "public": "Leave the law of the values out of the file: sweep cannot run it.",
+    "verbose": "Print all rows and cautions, as other formats do.",
+    "output": "Write the design as a study file, or one file for each quantile that has users of its own.",
+    "protocol": "Design of a comparison to write. Default: the best one.",
+    "public": "Leave the law of the values out of the file. sweep cannot run such a file.",
     "unit": "Unit of the values, for the file.",
     "force": "Write over existing files.",
     "check": "Simulate 512 replicates, the recommended methods included.",
     "engine": "Where --check runs.",
-    "format": "csv and json: one table, that of --check; latex needs booktabs.",
+    "format": "csv and json have one table, with --check its table. latex needs booktabs.",
 }
-"""What the help of a flag says that no option of :class:`PlanOptions` does."""
+"""Help of flags, printed after the help of the option in :class:`PlanOptions`."""
 
 DEFAULTS: dict[str, Any] = dict.fromkeys(("check", "verbose", "public", "force"), False)
 DEFAULTS |= {"engine": Engine.auto, "format": Format.table}
-WITH_UNIT = re.compile(r"([-+.\d_e]*\d)\s*(?!e[-+]?\d+$)([^\d\s._].*)", re.IGNORECASE)
 
 
 def flag_parameters() -> Iterator[Parameter]:
@@ -345,27 +320,23 @@ def plan(
 ) -> None:
     """Predict interval lengths, or the number of users or the budget that a length takes (utility analysis).
 
-    Lengths are those of the oracle, which knows the variance: other methods approach them as n grows. Where
-    the path would still depend on its start after n users there is no length, the exit code is 1, and a line
-    below the table says what to change. With --check the exit code is 0 only if the recommended method
-    covers. With --compare every row is simulated, with or without it.
+    Lengths are those of the oracle, which knows the variance. Lengths of other methods approach them as n
+    grows. If the path still depends on its start after n users, the row has no length, a line below the table
+    says what to change, and the exit code is 1.
 
-    Flags marked * replace the study's values and may be repeated.
+    With --check the exit code is 0 if a recommended method covers in every row, else 1. --compare simulates
+    every row, with and without --check.
+
+    Flags marked * replace values of the study and may be repeated.
     """
     from ldpflow.practice.planning import plan as make_plan
     from ldpflow.practice.planning.designs import check_new
     from ldpflow.study.entry import parse_number
 
-    widths = given["half_width"] or []
-    matches = [WITH_UNIT.fullmatch(text) for text in widths]
-    units = list(dict.fromkeys(filter(None, [given["unit"], *(match[2] for match in matches if match)])))
-    if len(units) > 1:
-        raise InputError("unit", units, "one unit")
-    given["half_width"] = [match[1] if match else text for match, text in zip(matches, widths, strict=True)]
     for name in ("protocol", "public", "unit", "force"):
         if given[name] and given["output"] is None:
             raise InputError(name, given[name], "needs `output`")
-    several = len(given["tau"] or ()) > 1  # their files may have other names
+    several = len(given["tau"] or ()) > 1  # files of several quantiles have names of their own
     if given["output"] is not None:
         check_new(given["output"], given["force"] or several)  # before minutes of simulation
     options = {name: given[name] for name in PLAN_OPTIONS if given.get(name) not in (None, [])}
@@ -382,7 +353,7 @@ def plan(
     if given["compare"]:
         sheet = comparison_sheet(found, response_rate, form is Format.table and not given["verbose"])
         replace(sheet, heading=[*sources, *found.advice]).show(form)
-        write_design(found, given, units)
+        write_design(found, given)
         return
     wanted = f"half width {options['half_width'][0]:g}" if given["half_width"] else None
     brief = form is Format.table and not given["verbose"] and len(found.rows) > most_rows()
@@ -392,7 +363,7 @@ def plan(
         sheet.show_worst()
     elif not (given["check"] and numbers_alone):
         sheet.show(form)
-    write_design(found, given, units)
+    write_design(found, given)
     if not given["check"]:
         raise typer.Exit(int(found.refused))
     largest = max(row["n"] for row in found.rows)
@@ -401,7 +372,7 @@ def plan(
     good = found.check(given["engine"].value)
     check_sheet(found).show(form)
     if not good:
-        typer.echo("no recommended method is good at every row", err=True)
+        typer.echo("no recommended method covers in every row", err=True)
         raise typer.Exit(1)
 
 
@@ -409,11 +380,11 @@ first, *_ = signature(plan, eval_str=True).parameters.values()
 set_parameters(plan, [first, *flag_parameters()])
 
 
-def write_design(found: Plan, given: dict[str, Any], units: Sequence[str]) -> None:
+def write_design(found: Plan, given: dict[str, Any]) -> None:
     if given["output"] is not None:
-        chosen = {name: given[name] for name in ("protocol", "public", "force")}
-        files = found.write_design(given["output"], unit="".join(units) or None, **chosen)
+        chosen = {name: given[name] for name in ("protocol", "public", "unit", "force")}
+        files = found.write_design(given["output"], **chosen)
         for file in files:
             typer.echo(f"wrote {file}", err=True)
         if len(files) > 1:
-            typer.echo("every quantile asks users of its own: sweep and analyse take a file each", err=True)
+            typer.echo("every quantile has users of its own: sweep and analyse take one file each", err=True)

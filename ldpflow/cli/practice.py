@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
     from ldpflow.practice.audit.distinguishing import Audit
     from ldpflow.practice.transcripts.result import Analysis
 
-Settings = Annotated[
-    list[str] | None, flag("Another setting of the mechanism; repeatable.", "NAME=VALUE", name="--set")
-]
-Epsilon = Annotated[float | None, flag("Budget of one report, of eps-LDP mechanisms.")]
-Mu = Annotated[float | None, flag("Budget of one report, of Gaussian mechanisms.")]
+Settings = Annotated[list[str] | None, flag("Another setting. May be repeated.", "NAME=VALUE", name="--set")]
+Epsilon = Annotated[float | None, flag("Budget of one report, for eps-LDP mechanisms.")]
+Mu = Annotated[float | None, flag("Budget of one report, for Gaussian mechanisms.")]
 
 
 def analyse(
@@ -39,39 +36,36 @@ def analyse(
     settings: Annotated[
         str | None,
         flag(
-            "How the reports were collected, in the place of a design.",
+            "How the reports were collected, instead of a design.",
             "FILE.toml",
-            shown="the file's name with .toml, if it is there",
+            shown="metadata of the files",
         ),
     ] = None,
     n: Annotated[
-        str | None, flag("Users: the reports that there must be.", "X", shown="the design's", name="--n")
+        str | None, flag("Required number of reports.", "X", shown="the design's", name="--n")
     ] = None,
     adversarial_share: Annotated[
-        float, flag("Share of users who may send any report: intervals are widened for the worst.")
+        float, flag("Share of users who may send any report. Intervals are widened for the worst case.")
     ] = 0.0,
     form: TableFormat = Format.table,
-    html: Annotated[str | None, flag("Write a page with figures too.", "FILE")] = None,
-    strict: Annotated[bool, flag("Exit with 1 on any flag.", name="--strict")] = False,
+    html: Annotated[str | None, flag("Also write a page with figures.", "FILE")] = None,
+    strict: Annotated[bool, flag("Exit with 1 if any flag is raised.", name="--strict")] = False,
 ) -> None:
     """Compute confidence intervals from collected private reports (a transcript).
 
-    This is post-processing: it needs no raw data and adds no noise. The design, or --settings, says how the
-    reports were collected. Settings that a file's metadata has may be left out; a contradiction is an error.
+    This is post-processing: it needs no raw data and adds no noise. The design, --settings or the metadata of
+    the files say how the reports were collected. Contradictions between them are an error.
     """
     from ldpflow.practice.transcripts.analysis import analyse as compute
 
     if late := next((name for name in files[1:] if name.endswith(".toml")), None):
-        raise InputError("file", late, "a file of reports: the design stands before them")
+        raise InputError("file", late, "a file of reports: the design comes first")
     if files[0].endswith(".toml"):
         if settings is not None:
             raise InputError("settings", settings, f"nothing: {files[0]} has the settings")
         settings, *files = files
         if not files:
             raise InputError("file", None, "files of reports after the design")
-    elif settings is None and len(files) == 1 and os.path.lexists(f"{files[0]}.toml"):
-        settings = f"{files[0]}.toml"
-        typer.echo(f"settings: {settings}", err=True)
     found = compute(files, settings, n=read_count(n, "n"), adversarial_share=adversarial_share)
     if form is Format.json:
         typer.echo(json.dumps(found.to_dict(), indent=2, allow_nan=False))
@@ -111,7 +105,7 @@ def audit(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="Mechanism, algorithm, protocol, client:FUNCTION; or all, or clients."
+            metavar="NAME", help="Mechanism, algorithm, protocol, client:FUNCTION, all or clients."
         ),
     ],
     epsilon: Epsilon = None,
@@ -123,7 +117,7 @@ def audit(
         flag(
             "Simulated outputs per input, in each of two halves.",
             "X",
-            shown="5e5, 1e5 of an algorithm or client",
+            shown="5e5, for algorithms and clients 1e5",
         ),
     ] = None,
     confidence: Annotated[float, flag("Confidence of the lower bound.")] = 0.999,
@@ -132,10 +126,10 @@ def audit(
 ) -> None:
     """Bound the privacy parameter of a mechanism, algorithm, protocol or client from below, by an attack.
 
-    client:FUNCTION is a function of ldpflow.client, all stands for the bundled components and clients for all
-    functions of ldpflow.client.
+    client:FUNCTION audits a function of ldpflow.client, clients all of these functions, and all the bundled
+    components.
 
-    The exit code is 1 if the bound exceeds the claim. Passing is no proof: a better attack may exist.
+    The exit code is 1 if the bound exceeds the claim. Passing proves nothing: a better attack may exist.
     """
     from ldpflow.practice.audit import bundled
 
@@ -181,7 +175,7 @@ def privacy(
         str,
         typer.Argument(
             metavar="MECHANISM",
-            help="Kind of the mechanism or protocol (see ldpflow list), or a design that ldpflow plan wrote.",
+            help="Kind of mechanism or protocol (see ldpflow list), or a design that ldpflow plan wrote.",
         ),
     ],
     epsilon: Epsilon = None,
@@ -189,12 +183,12 @@ def privacy(
     settings: Settings = None,
     reports: Annotated[int, flag("Number of linkable reports per user.")] = 1,
     response_rate: Annotated[
-        float, flag("Share of invited users who respond; does not hide who responds.")
+        float, flag("Share of invited users who respond. It does not hide who responds.")
     ] = 1.0,
     secret_sample: Annotated[
         bool,
         flag(
-            "Responders are a random set of fixed size; who they are and the order are secret.",
+            "Responders are a secret random set of fixed size, in a secret order.",
             name="--secret-sample",
         ),
     ] = False,
@@ -205,7 +199,7 @@ def privacy(
 ) -> None:
     """Print the privacy guarantee of a mechanism, protocol or design.toml per report and user, with sources.
 
-    These are guarantees on paper: they protect people only where a vetted implementation runs.
+    These are guarantees on paper. They protect people only if devices run a vetted implementation.
     """
     from ldpflow.practice.privacy.page import CollectionDesign, collected_words, privacy_page
 
@@ -235,19 +229,19 @@ def privacy(
 
 
 def read_count(text: str | None, field: str = "users") -> int | None:
-    """Count of users, which may be written 1e6."""
+    """Parse a whole number >= 1, such as 1e6."""
     from ldpflow.study.entry import parse_number
 
     if text is None:
         return None
     value = parse_number(text)
-    if isinstance(value, str) or value < 1 or value % 1 != 0:  # of nan and inf the rest is nan
+    if isinstance(value, str) or value < 1 or value % 1 != 0:  # nan % 1 and inf % 1 are nan
         raise InputError(field, text, "a whole number >= 1")
     return int(value)
 
 
 def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None) -> dict[str, object]:
-    """Settings of a mechanism by name: its budget and the values of ``--set``."""
+    """Settings of a mechanism by name: budgets and values of ``--set``."""
     from ldpflow.study.entry import parse_number
 
     found: dict[str, object] = {name: value for name, value in budgets.items() if value is not None}
@@ -258,7 +252,6 @@ def given_settings(budgets: Mapping[str, float | None], texts: list[str] | None)
 
 
 def read_mechanism(kind: str, table: Mapping[str, object]) -> Mechanism | Protocol:
-    """The one mechanism or protocol of a kind with these settings."""
     from ldpflow.components.protocols import PROTOCOLS
     from ldpflow.study.entry import read_component
     from ldpflow.study.plugins import load_plugins
@@ -275,9 +268,9 @@ def transcript(
     output: Annotated[str, flag("A .parquet file, or CSV.", "FILE", name="--output")],
     path: PathKey = None,
 ) -> None:
-    """Write the transcript of a simulated replicate, to try ldpflow analyse on.
+    """Write the transcript of a simulated replicate, to try ldpflow analyse.
 
-    ldpflow analyse makes the rows of the run from it, bit for bit. The users are simulated.
+    ldpflow analyse computes from it the stored rows of the replicate, bit for bit. All users are simulated.
     """
     from ldpflow.practice.transcripts.writing import stored_transcript
     from ldpflow.run import open_run

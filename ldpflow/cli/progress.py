@@ -1,4 +1,4 @@
-"""Progress of a sweep: a live display on a terminal or in a notebook, now and then a line elsewhere."""
+"""Progress of a sweep: a live display on a terminal or in a notebook, a line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ STARTING, STORED = "starting", "reading what is stored"
 
 @contextmanager
 def reporter(continued: bool = False, rounds: bool = False) -> Iterator[Callable[[Any], None]]:
-    """Give a function that shows an event of the engine, while the context is open.
+    """Context with a function that shows events of the engine.
 
-    ``continued``: whether there is a run, which is read first. ``rounds``: whether a target decides how many
-    replicates there are, so that more rounds may follow.
+    ``continued``: whether the sweep first reads a stored run. ``rounds``: whether a target of precision
+    decides the number of replicates. Then the time left is that of the current round.
     """
     console, state = Console(stderr=True), ProgressState(continued, rounds)
     if notebook_shell():
@@ -53,7 +53,7 @@ def reporter(continued: bool = False, rounds: bool = False) -> Iterator[Callable
 
 
 def update_every(seconds: float, state: ProgressState, draw: Callable[[], None]) -> Callable[[Any], None]:
-    """Give a function that takes events, and draws after the first one of every few seconds."""
+    """Function that takes events, and draws at most once in this number of seconds."""
     last = state.clock()
 
     def update(event: Any) -> None:
@@ -68,7 +68,6 @@ def update_every(seconds: float, state: ProgressState, draw: Callable[[], None])
 
 
 def drawing(state: ProgressState, console: Console) -> Group:
-    """A bar and the counts, as they are now."""
     counts = Text(state.counts(), no_wrap=True, overflow="ellipsis")
     if state.event is None:
         return Group(counts)
@@ -77,15 +76,13 @@ def drawing(state: ProgressState, console: Console) -> Group:
 
 
 class ProgressState:
-    """Progress of a running sweep, in words."""
-
     def __init__(
         self, continued: bool = False, rounds: bool = False, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.of_what = " of this round" if rounds else ""
         self.phase = STORED if continued else STARTING
-        self.waits = False  # whether something else than batches took time
-        self.base: tuple[int, float] | None = None  # steps and seconds of the first batch after that
+        self.waits = False  # whether the engine has waited for Ray or a compilation
+        self.base: tuple[int, float] | None = None  # steps and seconds at the first event after the wait
         self.clock = clock
         self.started = clock()
         self.event: Any = None
@@ -96,7 +93,7 @@ class ProgressState:
         return 0.0 if self.event is None else self.event.done_steps / max(self.event.total_steps, 1)
 
     def take(self, event: Any) -> None:
-        """Take an event of the engine: its progress, or a text on what it waits for."""
+        """Take an event of the engine: its progress, or a text that says what it waits for."""
         if isinstance(event, str):
             self.phase = event
             self.waits, self.base = self.waits or bool(event), None
@@ -113,14 +110,14 @@ class ProgressState:
         return f"{bar}<br>{escape(self.counts())}"
 
     def counts(self) -> str:
-        """One line: share done, batches, speed, time left, failures."""
+        """Line with share done, batches, speed, time left and failures."""
         now = self.clock()
         if self.event is None:
             return f"{self.phase or 'the first batches run'}, {timedelta(seconds=int(now - self.started))}"
         event = self.event
-        words = [f"{self.share:.0%}", *([self.phase] if self.phase else [])]  # first: a line may be cut
+        words = [f"{self.share:.0%}", *filter(None, [self.phase])]  # a narrow window cuts the end
         words.append(f"{event.done_batches}/{event.total_batches} batches")
-        # A rate that counted the start of Ray or a compilation would promise hours.
+        # The speed leaves out the start of Ray and compilation: the time left would be far too long.
         steps, seconds = self.base or (event.done_steps, event.seconds)
         if event.seconds > seconds and event.done_steps > steps:
             speed = (event.done_steps - steps) / (event.seconds - seconds)
@@ -134,7 +131,7 @@ class ProgressState:
 
 
 def magnitude(value: float) -> str:
-    """A large number to three digits, as in 312M."""
+    """Text of a large number to three digits, as in 312M."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if value >= size:
             return f"{value / size:.3g}{letter}"

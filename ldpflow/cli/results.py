@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from inspect import signature
@@ -25,15 +25,15 @@ from ldpflow.cli.flags import (
     set_parameters,
 )
 from ldpflow.cli.sweep import sweep
-from ldpflow.columns import counted
 from ldpflow.errors import InputError, LdpflowError, plain_text, require_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ldpflow.results.published import MissingCell
+
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
-    from ldpflow.results.published import MissingCell
 
 
 def output_option(text: str, default: str | bool = True) -> Any:
@@ -45,45 +45,29 @@ def factors(text: str, default: str = "by the design") -> Any:
 
 
 def split_names(texts: list[str] | None) -> list[str] | None:
-    """Names of columns, of which a text may hold several with commas."""
     return None if texts is None else [name.strip() for text in texts for name in text.split(",")]
-
-
-def columns_of(
-    columns: Sequence[str], field: str, texts: list[str] | None, headings: Mapping[str, str]
-) -> list[str]:
-    """Columns for names or printed headings, to sort by with or without a minus before them."""
-    from ldpflow.results.where import check_column
-
-    known = dict(zip(columns, columns, strict=True)) | {h: c for h, c in headings.items() if c in columns}
-    found = []
-    for text in split_names(texts) or ():
-        name = text.removeprefix("-") if field == "sort" else text
-        check_column(name, [*known], field)
-        found.append(text.removesuffix(name) + known[name])
-    return found
 
 
 def print_table(
     table: pa.Table,
     form: Format,
     columns: list[str] | None,
-    headings: Mapping[str, str],
     make_sheet: Callable[[], Sheet],
     every: bool = True,
 ) -> None:
-    """Print a sheet, or columns after the settings that differ; as CSV and JSON the columns alone."""
+    """Print a sheet, or the settings that differ and ``columns``. CSV and JSON have ``columns`` alone."""
     from ldpflow.cli.tables import Sheet, chosen_columns
+    from ldpflow.results.where import select_rows
 
-    names = columns_of(table.column_names, "columns", columns, headings)
+    asked = select_rows(table, columns=split_names(columns))
     if form in (Format.csv, Format.json):
-        Sheet(table.to_pylist(), [], names=names or table.column_names).show(form)
-    elif names:
-        whole = make_sheet()
-        shown = chosen_columns(table, dict(zip(split_names(columns) or (), names, strict=True)))
+        Sheet(asked.to_pylist(), [], names=asked.column_names).show(form)
+    elif columns:
+        whole, names = make_sheet(), asked.column_names
         absent = [(title, text) for title, text in whole.settings if title not in names]
-        chosen = Sheet(table.to_pylist(), absent, shown, constants=whole.constants, notes=whole.notes)
-        replace(chosen, heading=whole.heading).show(form)
+        rows = [row | own for row, own in zip(table.to_pylist(), asked.to_pylist(), strict=True)]
+        chosen = Sheet(rows, absent, chosen_columns(table, names), notes=whole.notes)
+        replace(chosen, constants=whole.constants, heading=whole.heading).show(form)
     else:
         make_sheet().show(form, every)
 
@@ -93,17 +77,20 @@ def all_rows(command: str, run: str, **options: object) -> str:
     return shlex.join(["ldpflow", command, run, *chain(*given), "--all"])
 
 
-def notes_of(table: pa.Table, where: str | None, total: int) -> list[str]:
-    kept = [] if where is None else [f"{table.num_rows:,} of {total:,} rows: those with {where}"]
+def note_of(table: pa.Table) -> list[str]:
     note = (table.schema.metadata or {}).get(b"note", b"").decode()
-    return [*kept, *([note] if note else [])]
+    return [note] if note else []
+
+
+def describe_where(table: pa.Table, where: str | None, total: int) -> list[str]:
+    return [] if where is None else [f"{table.num_rows:,} of {total:,} rows: those with {where}"]
 
 
 def summary(
     run: Run,
     form: TableFormat = Format.table,
     null: Annotated[
-        float | None, flag("Null value of theta: adds power, the share of intervals without it.")
+        float | None, flag("Null value of theta. Adds power, the share of intervals without this value.")
     ] = None,
     best: Annotated[
         bool,
@@ -116,18 +103,19 @@ def summary(
 ) -> None:
     """Show coverage, length, bias and standard error of every cell of a run.
 
-    Of more than 30 rows the table has a line for each method and the ten cells whose coverage, failures
-    counted as misses, is farthest below the level. A method holds its level in a cell if the lower end of
-    the 95% Monte Carlo interval of that coverage is at most 2 points below the level; it fails if the upper
-    end is farther below.
+    If there are more than 30 rows, the table has a line for each method and the ten cells whose coverage,
+    with failures counted as misses, is farthest below the level.
 
-    A run without intervals has errors of trajectories instead; the table shows their last step.
+    A method holds its level in a cell if the whole 95% Monte Carlo interval of this coverage is at or above
+    the level less 2 points. It fails if the whole interval is below the level less 2 points.
 
-    --best chooses among algorithms, step sizes and interval methods: of the rows that hold their level the
-    one with the shortest intervals, or else the one with the highest coverage, and says which.
+    For a run without intervals the table has errors of trajectories at their last step.
+
+    --best chooses among algorithms, step sizes and interval methods. It takes the row with the shortest
+    intervals among the rows that hold their level, or the row with the highest coverage if no row holds it.
     """
-    from ldpflow.cli.sheets import SUMMARY_HEADINGS, summary_sheet, trajectory_sheet
-    from ldpflow.results.arena import best_rows, not_judged, with_state
+    from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
+    from ldpflow.results.arena import best_rows, not_judged
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_notes
@@ -142,7 +130,7 @@ def summary(
         def followed_sheet() -> Sheet:
             return replace(trajectory_sheet(table), heading=unfinished(opened, stored))
 
-        print_table(table, form, columns, {}, followed_sheet)
+        print_table(table, form, columns, followed_sheet)
         return
     if null is not None:
         from ldpflow.results.summary import stored_summary
@@ -150,26 +138,23 @@ def summary(
         table = stored_summary(opened.store, null, damaged="refuse")
     total = table.num_rows
     table = select_rows(table, where)
-    kept = notes_of(table, where, total)
+    kept = describe_where(table, where, total)
     if best:
         unknown = not_judged(table.to_pylist())
         table = best_rows(opened.store, table)
         kept = [*(f"chosen from {line}" for line in kept), BEST_OF_MANY, *filter(None, [unknown])]
-    if "state" in str(columns):
-        table = with_state(table)
-    names = [*table.column_names, "level_state"]
-    table = select_rows(table, sort=columns_of(names, "sort", sort, SUMMARY_HEADINGS))
+    table = select_rows(table, sort=split_names(sort))
 
     def make_sheet() -> Sheet:
         sheet = summary_sheet(table, all_rows("summary", run, null=null, where=where), sort is not None)
         notes = [*sheet.notes, *kept, *stored_notes(opened.store)]
         return replace(sheet, heading=unfinished(opened, stored), notes=notes)
 
-    print_table(table, form, columns, SUMMARY_HEADINGS, make_sheet, every or best)
+    print_table(table, form, columns, make_sheet, every or best)
 
 
 def unfinished(run: ldpflow.run.Run, summary: pa.Table) -> list[str]:
-    """A line above the summary of a run whose last sweep ended before its study was complete."""
+    """Line above the summary of a run whose last sweep did not complete its study."""
     from ldpflow.report.progress import progress
 
     with suppress(LdpflowError):
@@ -198,29 +183,32 @@ def compare(
 ) -> None:
     """Compare methods on the same paths, or mechanisms, budgets and step sizes on the same users.
 
-    Replicates are paired: the difference of coverages has McNemar's standard error, and the ratio of
-    mean lengths has one by the delta method. A replicate without an interval counts as a miss; where there
-    are any, a column shows their shares in both cells. Methods that use several paths per interval (PAR,
-    HULC) share no replicates with the others, so they are not compared with them.
+    Replicates are paired. The difference of coverages has McNemar's standard error. The ratio of mean lengths
+    has a standard error by the delta method. A replicate without an interval counts as a miss. If there are
+    such replicates, a column shows their shares in both cells.
 
-    Of more than 30 rows the table has a line for each method, and the ten rows with the smallest difference
-    of coverages. Lines below name what a condition left out, and cells that cannot be
+    Methods that use several paths per interval (PAR, HULC) share no replicates with other methods. They are
+    not compared with other methods.
+
+    If there are more than 30 rows, the table has a line for each method and the ten rows with the smallest
+    difference of coverages. Lines below the table name rows that --where left out and cells that cannot be
     compared.
     """
-    from ldpflow.cli.sheets import COMPARISON_HEADINGS, comparison_sheet
+    from ldpflow.cli.sheets import comparison_sheet
     from ldpflow.results.where import select_rows
     from ldpflow.run import open_run
 
     compared = open_run(run).compare(by, baseline)
-    table = select_rows(compared, where, columns_of(compared.column_names, "sort", sort, COMPARISON_HEADINGS))
+    table = select_rows(compared, where, split_names(sort))
 
     def make_sheet() -> Sheet:
         factor = None if by == "method" else by
         command = all_rows("compare", run, by=factor, baseline=baseline, where=where)
         sheet = comparison_sheet(table, by, command, sort is not None)
-        return replace(sheet, notes=[*sheet.notes, *notes_of(table, where, compared.num_rows)])
+        kept = describe_where(table, where, compared.num_rows)
+        return replace(sheet, notes=[*sheet.notes, *kept, *note_of(table)])
 
-    print_table(table, form, columns, COMPARISON_HEADINGS, make_sheet, every)
+    print_table(table, form, columns, make_sheet, every)
 
 
 def explain(
@@ -230,39 +218,37 @@ def explain(
     sort: Sort = None,
     columns: Columns = None,
     every: Every = False,
-    verbose: Annotated[bool, flag("Sentences instead, with advice.", name="--verbose")] = False,
+    verbose: Annotated[bool, flag("Print sentences with advice.", name="--verbose")] = False,
 ) -> None:
     """Explain for every cell why coverage differs from nominal, as a sum.
 
-    The sum has the nominal level; the effects of mean length, variability of length, bias and the shape of
-    the estimates' distribution, each alone; the dependence of error and length; and the rest. It adds up to
-    the coverage. An effect within two MCSE, or of at most 0.0025, is a dash, and is part of the rest, as is
-    what several effects do together. The last column names the main cause: 19% too short.
+    The coverage is the sum of the nominal level, five effects and the rest. Four effects are those of one
+    property alone: mean length, variability of length, bias, and shape of the distribution of estimates. The
+    fifth effect is the dependence of error and length.
 
-    --verbose also says what the diagnostics of TR and TR-BM show and what to do, of a long table for the ten
-    worst cells.
+    A dash is an effect within two MCSE or of at most 0.0025. The rest contains such effects, and what several
+    effects do together. The last column names the main cause, as in "19% too short".
+
+    --verbose prints sentences. They also say what the diagnostics of TR and TR-BM show and what to do. For a
+    long table it prints the ten worst cells.
     """
-    from ldpflow.cli.sheets import EXPLANATION_HEADINGS, explanation_sheet
+    from ldpflow.cli.sheets import explanation_sheet
     from ldpflow.cli.tables import MOST_ROWS, PLUS_MINUS, WORST, lines_text
-    from ldpflow.results.arena import with_state
     from ldpflow.run import open_run
     from ldpflow.study.stored import stored_left_out
 
     opened = open_run(run)
-    total = opened.summary()
-    known = list(dict.fromkeys([*total.column_names, *EXPLANATION_HEADINGS.values()]))
-    order = columns_of(known, "sort", sort, EXPLANATION_HEADINGS)
-    table = opened.explain(where, order)
-    table = with_state(table) if "state" in str(columns) else table
+    table = opened.explain(where, split_names(sort))
 
     def make_sheet() -> Sheet:
         errors = form in (Format.md, Format.latex)
         sheet = explanation_sheet(table, all_rows("explain", run, where=where), sort is not None, errors)
-        notes = [*notes_of(table, where, total.num_rows), *stored_left_out(opened.store)]
-        return replace(sheet, notes=notes)
+        kept = describe_where(table, where, opened.summary().num_rows)
+        constants = ". ".join(filter(None, [sheet.constants, *note_of(table)]))
+        return replace(sheet, constants=constants, notes=[*kept, *stored_left_out(opened.store)])
 
     if not verbose or columns is not None or form is not Format.table:
-        print_table(table, form, columns, EXPLANATION_HEADINGS, make_sheet, every)
+        print_table(table, form, columns, make_sheet, every)
         return
     sheet = make_sheet()
     rows, lines = sheet.rows, []
@@ -270,14 +256,13 @@ def explain(
         rows, line = replace(sheet, command=f"{sheet.command} --verbose").choose(WORST)
         lines = [line]
     for row in rows:
-        # B says nothing about a method that has none.
         label = ", ".join(f"{name} {text(row)}" for name, text in sheet.settings if row[name] is not None)
         lines.append(f"{label or 'The cell'}: {row['explanation']}")
-    print(lines_text([*lines, f"{PLUS_MINUS} {OF_EFFECTS}", *sheet.notes]), end="")
+    print(lines_text([*lines, f"{PLUS_MINUS} {OF_EFFECTS}", *note_of(table), *sheet.notes]), end="")
 
 
 OF_EFFECTS = (
-    "That of an effect is by a jackknife over groups of replicates. The effect of a property is the coverage "
+    "MCSEs of effects are by a jackknife over groups of replicates. The effect of a property is the coverage "
     "that it alone would give, less the level."
 )
 
@@ -287,14 +272,14 @@ def verify(
     against: Annotated[str, flag("Name of the published tables.")] = "dette-graw",
     form: TableFormat = Format.table,
 ) -> None:
-    """Compare a run with published numbers; exit with 1 if they are refuted or cannot be compared.
+    """Compare a run with published numbers. The exit code is 1 if they are refuted or cannot be compared.
 
-    The rows are checked and the numbers computed from them. A summary that differs from its rows is
+    The rows are checked, and the numbers are computed from the rows. A summary that differs from its rows is
     named and counts as a failure.
 
-    z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3); p is Holm-adjusted over all
-    numbers. With fewer than 500 replicates, or an SE of 0, the SE of a coverage is at least sqrt(printed
-    (1 - printed)/replicates).
+    z = (ours - printed) / sqrt(SE^2 + printed SE^2 + half unit^2/3), where half unit is half a unit of the
+    last printed digit. p is Holm-adjusted over all numbers. With fewer than 500 replicates, or an SE of 0,
+    the SE of a coverage is at least sqrt(printed (1 - printed)/replicates).
     """
     from ldpflow.cli.tables import Sheet, number, plain
     from ldpflow.run import open_run
@@ -356,54 +341,48 @@ def cite(
         str, typer.Argument(metavar="RUN", help="Run directory, or a study file such as a design.")
     ],
     text: Annotated[
-        bool, flag("A paragraph for a methods section, in the place of BibTeX.", name="--text")
+        bool, flag("Print a paragraph for a methods section instead of BibTeX.", name="--text")
     ] = False,
 ) -> None:
-    """Print BibTeX of the methods that a run or a study file uses, and of ldpflow."""
+    """Print BibTeX of ldpflow and of the methods that a run or a study file uses."""
     from ldpflow.documents import parse_toml, read_text
     from ldpflow.results.design import run_design
-    from ldpflow.results.references import study_paragraph
+    from ldpflow.results.references import bibtex, kinds_without_reference, study_paragraph
     from ldpflow.run import open_run
     from ldpflow.study.entry import GROUPS, entry_tables
 
     if run.endswith(".toml"):
         if text:
             raise InputError("text", True, "a run: the paragraph describes its results")
-        study = parse_toml(read_text(run, "run"), "run", run)
+        study: Any = parse_toml(read_text(run, "run"), "run", run)
         for group in GROUPS.keys() & study.keys():
             entry_tables(group, study[group])
-        print_bibtex(study)
-        return
-    opened = open_run(run)
-    if opened.store.read_study() is None:
-        raise InputError("run", run, "a run with a study.toml")
-    with opened.store.named_errors():
-        design = run_design(opened.store, opened.summary(), opened.trajectories(), opened.provenance)
-    if text:
-        typer.echo(study_paragraph(design, opened.summary(), opened.provenance))
-        return
-    print_bibtex(design.study)
-
-
-def print_bibtex(study: Mapping[str, Any]) -> None:
-    from ldpflow.results.references import bibtex, kinds_without_reference
-
+    else:
+        opened = open_run(run)
+        if opened.store.read_study() is None:
+            raise InputError("run", run, "a run with a study.toml")
+        with opened.store.named_errors():
+            design = run_design(opened.store, opened.summary(), opened.trajectories(), opened.provenance)
+        if text:
+            typer.echo(study_paragraph(design, opened.summary(), opened.provenance))
+            return
+        study = design.study
     typer.echo(bibtex(study), nl=False)
     for kind in kinds_without_reference(study):
-        typer.echo(f"no reference is known of {kind}, a component of a plug-in: it has no `cites`", err=True)
+        typer.echo(f"the component {kind} of a plug-in names no reference in `cites`", err=True)
 
 
 def trace(
     study: StudyName = "paper-table1",
     replicate: Annotated[int, flag("Index of the replicate.", min=0)] = 0,
-    coordinate: Annotated[int, flag("Coordinate that is drawn.", min=0)] = 0,
     output: Annotated[str, output_option("svg, png, pdf or json.")] = "trace.svg",
-    parquet: Annotated[str | None, flag("Write the rows of all coordinates too.", "FILE")] = None,
+    parquet: Annotated[str | None, flag("Write the rows of all coordinates.", "FILE")] = None,
     **flags: Any,
 ) -> None:
     """Draw the estimate and the limits along one path, for n from 10 to 1e6.
 
-    By default they are those of BB, BM and SN at tau 0.5. Flags of the design (*) replace the study's values.
+    It draws the first coordinate of a vector. The default methods are BB, BM and SN, at tau 0.5. Flags of the
+    design (*) replace values of the study.
     """
     require_extra("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
@@ -424,7 +403,7 @@ def trace(
             pq.write_table(rows, parquet, compression="zstd")
         except OSError as error:
             raise InputError("--parquet", parquet, "a file that can be written", str(error)) from None
-    save(trace_plot(rows, coordinate), output)
+    save(trace_plot(rows), output)
     typer.echo(f"{output}: {len(set(rows['n'].to_pylist()))} n from one path")
 
 
@@ -433,7 +412,7 @@ OF_DESIGN = ("tau", "epsilon", "beta", "level", "method", "seed")
 set_parameters(trace, [*OWN, *(signature(sweep).parameters[name] for name in OF_DESIGN)])
 
 Baseline = Annotated[
-    str | None, flag("Method that paired figures compare with.", "METHOD", shown="chosen by results")
+    str | None, flag("Method that paired figures compare with.", "METHOD", shown="the first by name")
 ]
 
 
@@ -442,26 +421,27 @@ def report(
     output: Annotated[str | None, output_option("The HTML file.", "RUN/report.html")] = None,
     follow: Annotated[
         bool,
-        flag("Of a running sweep: write it again as rows come, until the sweep ends.", name="--follow"),
+        flag("Rewrite the report of a running sweep as rows come, until the sweep ends.", name="--follow"),
     ] = False,
-    notes: Annotated[str | None, flag("Markdown: prose for under the report's headings.", "FILE")] = None,
+    notes: Annotated[str | None, flag("Markdown file with prose for the report's sections.", "FILE")] = None,
     baseline: Baseline = None,
 ) -> None:
-    """Write a report of a run: one HTML file that opens offline, with everything in it.
+    """Write a report of a run: one HTML file that opens offline.
 
     Sentences on top say which methods hold their level, which fail, where and why. Figures show all
-    settings; a picker in the page filters figures and tables at once.
+    settings. Buttons in the page filter figures and tables at once.
 
-    With --follow the page reads itself again in a browser every ten seconds; nothing listens on the network.
-    With --notes, text before the first heading goes below these sentences; text under "# Coverage" goes
-    to the section Coverage; text under a heading that the report lacks makes a section of its own.
+    With --follow the page reloads itself in the browser every ten seconds. No server is needed.
+
+    With --notes, text before the first heading goes below the sentences on top. Text under "# Coverage" goes
+    to the section Coverage. A heading that the report lacks makes a new section.
     """
     require_extra("report", "altair", "vl_convert")
     from ldpflow.report import page
     from ldpflow.run import open_run
 
-    def print_written(place: str, text: str, what: str = "written") -> None:
-        typer.echo(f"{place}: {what}, {len(text.encode()) / 1e6:.1f} MB")
+    def print_written(place: str, text: str) -> None:
+        typer.echo(f"{place}: written, {len(text.encode()) / 1e6:.1f} MB")
 
     prose = "" if notes is None else page.read_notes(notes)
     if follow:
@@ -471,12 +451,7 @@ def report(
         return
     results = open_run(run).results.with_baseline(baseline)
     text = page.report_html(results, notes=prose)
-    place = page.write_page(results.store, text, output)
-    followed = len({row["path"] for row in results.followed})
-    cells = len(results.rows)
-    what = [counted(cells, "cell")] if cells or not followed else []
-    what += [counted(followed, "followed path")] if followed else []
-    print_written(place, text, ", ".join(what))
+    print_written(page.write_page(results.store, text, output), text)
 
 
 def plot(
@@ -493,8 +468,8 @@ def plot(
     x: Annotated[
         str,
         typer.Option(
-            help="The factor on the axis: n, epsilon, law, ...; for trajectories n or step; for rates n, "
-            "epsilon, dimension or epochs."
+            help="Factor on the axis, such as n, epsilon or law. For trajectories n or step. For rates and "
+            "risk n or another number that varies."
         ),
     ] = "n",
     output: Annotated[str | None, output_option("svg, png, pdf or json.", "FIGURE.svg")] = None,
@@ -502,14 +477,13 @@ def plot(
     rows: Annotated[list[str] | None, factors("Factors of the rows of panels, with commas: law,tau.")] = None,
     cols: Annotated[list[str] | None, factors("Factors of the columns of panels.")] = None,
     color: Annotated[list[str] | None, factors("Factors of the lines' colours.", "method")] = None,
-    width: Annotated[str | None, flag("Of the whole figure: 85mm, 3.3in, or pixels.", "X")] = None,
-    height: Annotated[str | None, flag("Of the whole figure.", "X")] = None,
+    width: Annotated[str | None, flag("Width of the whole figure: 85mm, 3.3in, or pixels.", "X")] = None,
     baseline: Baseline = None,
-    title: Annotated[str | None, flag("In the place of the figure's own title.", "TEXT")] = None,
+    title: Annotated[str | None, flag("Title, instead of the figure's own.", "TEXT")] = None,
 ) -> None:
     """Draw one figure of a run into a file, for papers and slides.
 
-    A file has every panel and line: factors that are not named get rows or columns too.
+    The file shows all panels and lines. Factors that you do not name get rows or columns too.
 
     ldpflow plot runs/mine coverage --rows law --cols tau --width 170mm -o coverage.pdf
     """
@@ -522,9 +496,9 @@ def plot(
     else:
         suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
-    named: Any = figure  # which plot checks
+    named: Any = figure  # plot() checks it
     chart = open_run(run).plot(
-        named, x, where, **places, width=width, height=height, baseline=baseline, title=title,
+        named, x, where, **places, width=width, baseline=baseline, title=title,
     )  # fmt: skip
     save(chart, output)
     if "left_out" in chart.usermeta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from statistics import mean, median
 
@@ -19,16 +19,15 @@ from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
-"""Columns that may determine the settings of a row."""
+"""Columns of kinds. A setting that only some kinds have is printed after these kinds."""
 UNREAD = ("sha256",)
-"""Settings that no line names: ldpflow export and --format csv have them."""
-
+"""Settings that no table shows. ldpflow export and --format csv have them."""
 TRIVIAL = {"dimension": 1, "coordinate": 0, "neighbouring": "replacement of one record"}
-"""Values that are not named where all rows have them."""
+"""Values that are not printed if all rows have them."""
 
 
 def split_settings(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], str]:
-    """Settings that distinguish the rows, and as text those that all rows, or all of some kinds, share."""
+    """Settings that distinguish the rows, and a text of settings that all rows, or all of a kind, share."""
     settings = distinguishing_columns([name for name in names if name not in COUNTS], rows, implied=True)
     lines: dict[str, list[str]] = {"": []}
     for name in names:
@@ -48,7 +47,7 @@ def sort_rows(rows: list[Row], settings: Sequence[str]) -> None:
 
 
 def owners_of(name: str, rows: Sequence[Row]) -> str | None:
-    """Kinds whose rows have a setting, as text, or None if it does not depend on the kind."""
+    """Text of the kinds whose rows have a setting, or None if no column of KINDS decides it."""
     for kind in KINDS:
         having = {row.get(kind) for row in rows if row[name] is not None}
         if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
@@ -58,28 +57,21 @@ def owners_of(name: str, rows: Sequence[Row]) -> str | None:
 
 COVERAGE = "coverage_failures_as_misses"
 MISSES = estimate("failures\nas misses", COVERAGE, f"{COVERAGE}_mcse")
-SUMMARY_HEADINGS = {
-    "length": "length_mean",
-    "emp. SE": "empirical_se",
-    "failures as misses": COVERAGE,
-    "state": "level_state",
-}
-"""Columns by printed headings that differ from their names."""
 ALL = "coverage, failures\nas misses"
-"""Title of coverages in which failures are misses, in a line of a method."""
+"""Title of the coverage with failures as misses in the line of a method."""
 LOOKED = ("coverage_all_n", "coverage_at_stop")
 
 
 def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
-    """Settings that vary as columns, the others in lines below.
+    """Sheet of a summary. Settings that vary are columns, the others a text below.
 
-    ``command`` prints all rows, and ``ordered`` says that the order of the rows was chosen.
+    ``command`` is the command that prints all rows. ``ordered``: the user chose the order of the rows.
     """
     rows: list[Row] = table.to_pylist()
     names = table.column_names
     if not rows:
         return Sheet(rows, [])
-    # The path's key follows from the parameters.
+    # The key of the path follows from the other settings.
     parameters = [name for name in names[: names.index("coverage")] if name not in ("path", "truth")]
     chosen = "candidates" in names
     settings, constants = split_settings(
@@ -87,7 +79,7 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
     )
     if not ordered:
         sort_rows(rows, settings)
-    if chosen:  # the answer, even if it is the same in all rows
+    if chosen:  # shown even if all rows have the same method
         settings.append("method")
     lost = any(map(changes_coverage, rows))
     declared = summaries_of(table.schema)
@@ -124,13 +116,13 @@ def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> 
 
 
 HOLDS_RULE = (
-    "holds (fails): coverage, failures as misses, is shown to be above (below) the level less 2 points; "
-    "unclear: too few replicates."
+    "State: coverage, failures as misses, is shown to be above (holds) or below (fails) the level less 2 "
+    "points, or neither (unclear)."
 )
 
 
 def shortfall(row: Row) -> float:
-    """Coverage less level, failures counted as misses."""
+    """Coverage, failures as misses, less level."""
     return float(row[COVERAGE] - row["level"])
 
 
@@ -146,27 +138,16 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
 
 
 def by_method(rows: Sequence[Row], settings: Sequence[str]) -> Iterator[tuple[Row, list[Row]]]:
-    """Rows by method and those of its settings that vary, and the beginning of the line of each."""
+    """Group rows by method and its settings that vary: first columns of the group's line, and its rows."""
     groups: dict[str, list[Row]] = {}
-    own = {method: own_settings(method, rows) for method in {row["method"] for row in rows}}
     for row in rows:
-        names = [name for name in settings if name in own[row["method"]] and row[name] is not None]
+        known = INTERVAL_METHODS.get(row["method"])
+        own = () if known is None else known.model_fields
+        names = [name for name in settings if name in own and row[name] is not None]
         text = " ".join([row["method"], *(f"{name}={short(row[name])}" for name in names)])
         groups.setdefault(text, []).append(row)
     for text, found in groups.items():
         yield {"method": text, "cells": len(found)}, found
-
-
-def own_settings(method: str, rows: Sequence[Row]) -> Collection[str]:
-    """Settings of a method: those of its class, or without it what others lack or have as settings."""
-    if method in INTERVAL_METHODS:
-        return INTERVAL_METHODS[method].model_fields
-    names = [*rows[0]][[*rows[0]].index("method") + 1 :]
-    others = {row["method"] for row in rows} - {method}
-    having = {(row["method"], name) for row in rows for name in names if row.get(name) is not None}
-    lacked = {name for name in names if not others or any((other, name) not in having for other in others)}
-    shared = (INTERVAL_METHODS[other].model_fields for other in others if other in INTERVAL_METHODS)
-    return lacked.union(*shared) - {"level", "coordinate", "vs"}
 
 
 def middle(values: Iterable[float | None]) -> str:
@@ -175,7 +156,7 @@ def middle(values: Iterable[float | None]) -> str:
 
 
 def changes_coverage(row: Row) -> bool:
-    """Whether failures lower a coverage by its Monte Carlo standard error or more."""
+    """Whether failures lower the coverage by one MCSE or more."""
     error = row["coverage_mcse"]
     lowered = bool(error) and row["coverage"] - row[COVERAGE] < error
     return bool(row["failures"]) and not lowered
@@ -206,7 +187,7 @@ def trajectory_sheet(table: pa.Table) -> Sheet:
         wide.setdefault(row["path"], row)[row["stat"]] = with_error(row["mean"], row["mcse"])
     paths = list(wide.values())
     names = table.column_names[1 : table.column_names.index("step")]
-    # N, and what follows from others, comes last.
+    # n and settings that follow from others come last.
     order = ("problem", "algorithm", "noise", "order", "epsilon", "dimension", "n", *names)
     settings = distinguishing_columns([n for n in dict.fromkeys(order) if n in names], paths)
     stats = [stat for stat in TRAJECTORY_MEASURES if any(stat in row for row in paths)]
@@ -236,15 +217,6 @@ def cautions(rows: Sequence[Row], declared: Sequence[Summary]) -> list[str]:
     return lines
 
 
-COMPARISON_HEADINGS = {
-    "coverage difference": "coverage_difference",
-    "length ratio": "length_ratio",
-    "length pairs": "length_pairs",
-    "only this": "only_this",
-    "only vs": "only_baseline",
-}
-
-
 def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool = False) -> Sheet:
     rows: list[Row] = table.to_pylist()
     names = table.column_names
@@ -260,7 +232,6 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     some_undefined = any(row[name] for row in rows for name in shares)
 
     def undefined(row: Row) -> str:
-        """Shares of both cells; a column in which all are 0 is not shown."""
         return ", ".join(f"{row[name]:.1%}" for name in shares) if any(map(row.get, shares)) else "none"
 
     plain_pairs: Shown = ("length\npairs", lambda row: str(row["length_pairs"]))
@@ -272,8 +243,8 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
     if some_undefined:
         most = max(row[name] or 0.0 for row in rows for name in shares)
         notes.append(
-            f"Up to {most:.1%} of the replicates of a cell have no interval: misses in the difference of "
-            "coverages, left out of the length ratio."
+            f"Up to {most:.1%} of the replicates of a cell have no interval. They are misses in the "
+            "difference of coverages, and left out of the length ratio."
         )
     lines = []
     for line, own in by_method(rows, settings):
@@ -298,18 +269,12 @@ def comparison_sheet(table: pa.Table, by: str, command: str = "", ordered: bool 
         notes,
         heading=heading,
         methods=lines,
-        legend="higher, lower: by more than two MCSE. Of the length ratios the median.",
+        legend="higher, lower: by more than two MCSE. length ratio: the median.",
         rank=None if ordered else (lambda row: row[difference] or 0.0),
         command=command,
     )
 
 
-EXPLANATION_HEADINGS = {
-    **{name: f"{name}_effect" for name in ("length", "variability", "bias", "shape", "dependence", "rest")},
-    "failures as misses": COVERAGE,
-    "main cause": "cause",
-    "state": "level_state",
-}
 TITLES = {"variability": "varia-\nbility", "dependence": "depen-\ndence"}
 TERM = " term"
 
@@ -317,7 +282,7 @@ TERM = " term"
 def explanation_sheet(
     table: pa.Table, command: str = "", ordered: bool = False, errors: bool = False
 ) -> Sheet:
-    """Explanations as sums; ``errors``: with the MCSE of each term, for which a terminal has no space."""
+    """Sheet of explanations as sums. With ``errors`` each term has its MCSE."""
     from ldpflow.results.decomposition import SINGLE, SMALL, error_text  # loads SciPy
 
     rows = [row | printed_terms(row, row["clear_effects"].split(", ")) for row in table.to_pylist()]
@@ -358,12 +323,13 @@ def explanation_sheet(
     if parts:
         start = "level" if level or len(levels) > 1 else f"level {max(levels):g}"
         of = "coverage of the finished replicates" if misses else "coverage"
-        reading.append(f"{start[0].upper()}{start[1:]} + effects + rest = {of}, rounded so that it adds up.")
+        reading.append(f"{start[0].upper()}{start[1:]} + effects + rest = {of}.")
     if any(part + TERM not in row for row in rows for part in parts):
-        reading.append(f"A dash: within two MCSE or {SMALL}, in the rest.")
+        reading.append(f"A dash: an effect within two MCSE or {SMALL}, part of the rest.")
     whole = [
         row["method"] for row in rows if row["rest_effect"] is not None and row["variability_effect"] is None
     ]
+    over_all = ", failures as misses over all cells" if misses else ""
     if whole and "variability" in parts:
         reading.append(f"Of {' and '.join(dict.fromkeys(whole))} variability is part of length.")
     if parts and not errors:
@@ -385,15 +351,14 @@ def explanation_sheet(
         together=[title for title, _ in shares],
         reading=" ".join(reading),
         methods=[line | means(own) for line, own in by_method(rows, settings)],
-        legend="Lines of methods: means of all effects"
-        f"{'; with failures as misses over all cells' if misses else ''}.",
+        legend=f"Lines of methods: means over cells{over_all}.",
         rank=None if ordered else shortfall,
         command=command,
     )
 
 
 def printed_terms(row: Row, clear: Sequence[str]) -> Row:
-    """The effects in ``clear`` and the rest, rounded so that they add up to the printed coverage."""
+    """Round the effects in ``clear`` and the rest. With the level they add up to the printed coverage."""
     from ldpflow.results.decomposition import SINGLE, round_terms
 
     if row["rest_effect"] is None:
@@ -405,7 +370,7 @@ def printed_terms(row: Row, clear: Sequence[str]) -> Row:
 
 
 def mean_effects(rows: Sequence[Row], parts: Sequence[str]) -> Row:
-    """Means over the cells of a method, of the effects in ``parts``, and as ``rest`` what these leave."""
+    """Means over cells of level, coverage and the effects in ``parts``, and the rest of the sum."""
     found: Row = {COVERAGE: mean(row[COVERAGE] for row in rows)}
     known = [row for row in rows if row["rest_effect"] is not None]
     if not known:

@@ -1,4 +1,4 @@
-"""A study as a job of a Ray cluster: ``submit``."""
+"""Command ``submit``: run a study as a job of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ def submit(
     address: Annotated[
         str | None,
         flag(
-            "Dashboard of the cluster; also from RAY_API_SERVER_ADDRESS.",
+            "Dashboard of the cluster. RAY_API_SERVER_ADDRESS sets it too.",
             "URL",
             shown="http://127.0.0.1:8265",
         ),
     ] = None,
     num_cpus: Annotated[
-        int | None, flag("Cores to request at once; the cluster grows slower without.", "N", min=1)
+        int | None, flag("Cores to request at once: an autoscaling cluster then grows faster.", "N", min=1)
     ] = None,
     **flags: Any,
 ) -> None:
-    """Run a study as a job of a Ray cluster; submit it again to continue it.
+    """Run a study as a job of a Ray cluster. Submit it again to continue it.
 
-    The study and this package are sent with the job. Flags of the design (*) replace the study's values;
-    all but --seed may be repeated.
+    The job contains the study and this package. Flags of the design (*) replace values of the study. All of
+    them except --seed may be repeated.
     """
     from ldpflow.engine.jobs import Jobs, cluster_address
     from ldpflow.study import load_study

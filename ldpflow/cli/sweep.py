@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ldpflow.cli.flags import (
-    METHODS,
     Axis,
     Format,
     PathKey,
@@ -31,8 +30,6 @@ from ldpflow.errors import InputError, SweepInterrupted, distinct_failures
 from ldpflow.options import Engine, SweepOptions, kind_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
     from ldpflow.engine.loop import RunResult
@@ -48,14 +45,14 @@ AXES = {
     "tau": ("Level of the quantile.", DESIGN),
     "gamma": ("Step-size exponent.", DESIGN),
     "c": ("Step-size constant.", DESIGN),
-    "method": (f"Interval method: {METHODS}.", DESIGN),
+    "method": ("Interval method, such as BB, BM, SN or TR (ldpflow list methods).", DESIGN),
     "beta": ("Block exponent of BB.", DESIGN),
     "B": ("Bootstrap replications of BB.", DESIGN),
     "level": ("Nominal coverage.", DESIGN),
     "seed": ("Seed of the study.", DESIGN),
     "replicates": ("Independent paths per cell.", PRECISION),
 }
-"""Settings of a study that have a flag of their own: its help and the panel of the help."""
+"""Settings of a study that have a flag: text and panel of its help."""
 
 OPTIONS = {
     "target_mcse": (PRECISION, "X"),
@@ -77,7 +74,7 @@ OPTIONS = {
 
 
 def flag_parameters() -> Iterator[Parameter]:
-    """Flags of the axes and of the options, with the help, bounds and defaults that are declared there."""
+    """Parameters for AXES and OPTIONS. Help and defaults of options come from SweepOptions."""
     for name, (text, panel) in AXES.items():
         values = str | None if name in ("seed", "replicates") else Axis
         yield flag_parameter(name, values, None, text, "ID" if name == "method" else "X", panel=panel)
@@ -102,7 +99,7 @@ def sweep(
     out: Annotated[
         str | None,
         flag(
-            "Run directory; an existing one is continued.",
+            "Run directory. An existing run is continued.",
             "RUN",
             shown="runs/<name of the study>",
             panel=WHERE,
@@ -115,9 +112,10 @@ def sweep(
     no_progress: Annotated[bool, flag("No progress.", name="--no-progress", panel=SHOWN)] = False,
     **flags: Any,
 ) -> None:
-    """Run a study and write its rows and summary; run it again to continue it.
+    """Run a study and write its rows and summary. Run the command again to continue the sweep.
 
-    Flags of the design (*) replace the study's values. Repeated, they give a list: --epsilon 0.5 --epsilon 2.
+    Flags of the design (*) replace values of the study. Repeat a flag for several values: --epsilon 0.5
+    --epsilon 2.
     """
     from ldpflow.study import load_study
 
@@ -125,7 +123,7 @@ def sweep(
     changes = {name: v[0] if len(v) == 1 else v for name, v in parse_settings(settings).items()}
     chosen = load_study(study).replace(changes).replace(design)
     given = {name: flags[name] for name in OPTIONS} | {"engine": flags["engine"].value}
-    options = SweepOptions(**given, keep_ray=True)  # results are shown first; Ray takes seconds to stop
+    options = SweepOptions(**given, keep_ray=True)  # Ray takes seconds to stop: print results first
     if options.until_precise and design["replicates"] is not None:
         raise InputError("replicates", design["replicates"], "cannot be used with a target")
     if dry_run:
@@ -135,12 +133,23 @@ def sweep(
             print_caution(text)
         print_prediction(chosen, options)
         return
-    run, result = run_sweep(chosen, out, options, quiet, not (quiet or no_progress))
-    if run is not None and not quiet:
-        print_results(chosen, run, result, None if options.until_precise else chosen.replicates)
+    from ldpflow import sweeps
+    from ldpflow.cli import leave_at_once
+    from ldpflow.engine import ray_executor
+
+    ray_executor.when_stuck = lambda lost: leave_at_once(f"{lost}; {options.again} to continue")
+    on_plan, on_engine = (None, None) if quiet else (print_plan, print_note)
+    progress = not (quiet or no_progress)
+    try:
+        run = sweeps.run_sweep(chosen, out, options, progress, on_plan, on_engine, print_caution)
+    except SweepInterrupted as stopped:
+        print_troubles(stopped.result, options.again)
+        raise typer.Exit(130) from None
+    result = run.result
+    assert result is not None
+    if not quiet:
+        print_results(chosen, run, result, options.until_precise)
     print_troubles(result, options.again)
-    if run is None:
-        raise typer.Exit(130)
     if result.failed_batches:
         raise typer.Exit(1)
 
@@ -149,26 +158,8 @@ first, *others = signature(sweep, eval_str=True).parameters.values()
 set_parameters(sweep, [first, *flag_parameters(), *others[:-1]])
 
 
-def run_sweep(
-    study: Study, out: str | None, options: SweepOptions, quiet: bool, progress: bool
-) -> tuple[ldpflow.run.Run | None, RunResult]:
-    """Run the sweep: the run, None if it was interrupted, and how it ended."""
-    from ldpflow import sweeps
-    from ldpflow.cli import leave_at_once
-    from ldpflow.engine import ray_executor
-
-    ray_executor.when_stuck = lambda lost: leave_at_once(f"{lost}; {options.again} to continue")
-    on_plan, on_engine = (None, None) if quiet else (print_plan, print_note)
-    try:
-        run = sweeps.run_sweep(study, out, options, progress, on_plan, on_engine, print_caution)
-    except SweepInterrupted as stopped:
-        return None, stopped.result
-    assert run.result is not None
-    return run, run.result
-
-
 def print_note(text: str) -> None:
-    """Print a line on standard error, above the live display, which takes what goes through sys.stderr."""
+    """Print a line on standard error. The live display redirects sys.stderr and prints it above itself."""
     print(text, file=sys.stderr)
 
 
@@ -221,7 +212,7 @@ def print_plan(reused: int, computed: int) -> None:
         print_note(f"rows: {reused:,} reused, {computed:,} to compute")
 
 
-def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted: int | None) -> None:
+def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, until_precise: bool) -> None:
     from ldpflow.cli.sheets import summary_sheet, trajectory_sheet
     from ldpflow.study.plugins import plugin_flags
     from ldpflow.study.stored import stored_notes
@@ -234,37 +225,16 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, wanted:
         notes = [*sheet.notes, *stored_notes(run.store), *([last] if table.num_rows else [])]
         replace(sheet, notes=notes).show(every=False)
     else:
-        table = run.trajectories()
-        trajectory_sheet(table).show()
+        trajectory_sheet(run.trajectories()).show()
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    print_wrapped(f"{count_replicates(study, table, wanted)}; {computed}; rows in {run.out}", sys.stdout)
-
-
-def count_replicates(study: Study, table: pa.Table, wanted: int | None) -> str:
-    """Numbers of cells or followed paths of the study, and of replicates, maybe more than ``wanted``."""
-    from ldpflow.store.schema import cell_id, cell_keys
-    from ldpflow.sweeps import keys_of_cells
-
-    rows, names, kind = table.to_pylist(), cell_keys(table.schema), "cell"
-    if study.method:
-        own = keys_of_cells(study)
-        rows = [row for row in rows if (row["path"], cell_id({n: row.get(n) for n in names})) in own]
-    else:
-        paths, kind = {f"p{simulator.key}" for simulator in study.simulators()}, "path"
-        rows = [*{row["path"]: row for row in rows if row["path"] in paths}.values()]
-    if not rows:
-        return "no replicates"
-    least, most = (choose(row["replicates"] for row in rows) for choose in (min, max))
-    span = f"{least:,}" if least == most else f"{least:,} to {most:,}"
-    words = f"{counted(len(rows), kind)} with {span} replicates"
-    beyond = wanted is not None and most > wanted
-    return f"{words}, all that are stored (asked for: {wanted:,})" if beyond else words
+    least = "at least " if until_precise else ""
+    done = f"{least}{counted(result.finished_replicates, 'replicate')}"
+    print_wrapped(f"{done}; {computed}; rows in {run.out}", sys.stdout)
 
 
 def print_troubles(result: RunResult, again: str) -> None:
-    """Print batches that failed, and why the sweep stopped before its end."""
     for failed in distinct_failures(result.failed_batches):
-        print_note(f"failed: {failed}")  # it has a command to copy
+        print_note(f"failed: {failed}")  # not wrapped: it has a command to copy
     if result.failures and result.failed_share == 1.0:
         print_wrapped(f"all {result.failures:,} rows are undefined or diverged: ldpflow explain {result.out}")
     if result.stopped is not None:
@@ -281,7 +251,7 @@ def replay(
     last: Annotated[int | None, flag("Last replicate of several.", shown="--replicate", min=0)] = None,
     form: TableFormat = Format.table,
 ) -> None:
-    """Compute replicates again and compare them with the stored rows, bit by bit."""
+    """Compute replicates again and compare them with the stored rows bit by bit."""
     from ldpflow.run import open_run
 
     replayed = open_run(run).replay(path, replicate, last)
@@ -294,7 +264,7 @@ def replay(
 
 
 def replay_sheet(replayed: ldpflow.run.Replay) -> Sheet:
-    """Sheet of computed beside stored values, a line per value; of diagnostics those that differ."""
+    """Sheet of computed and stored values, one line per value. Equal diagnostics are left out."""
     from ldpflow.cli.tables import Sheet, plain
     from ldpflow.store.schema import STATISTICS, cell_keys
 
@@ -317,17 +287,17 @@ def replay_sheet(replayed: ldpflow.run.Replay) -> Sheet:
 
 
 def exact_text(value: Any) -> str:
-    """Text of a value. Floats by ``repr``: equal bits, including NaN, have equal texts."""
+    """Text of a value. Floats with equal bits, including NaN, have equal texts."""
     return repr(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
 VALUES = ("estimate", "se", "lower", "upper", "covered", "status")
-"""Values of a row that a replay always prints."""
+"""Values of a row that ``replay`` prints even if they are equal."""
 
 
 def check(
     run: Run,
-    repair: Annotated[bool, flag("Set bad parts aside and compute them again.", name="--repair")] = False,
+    repair: Annotated[bool, flag("Move bad parts aside and compute them again.", name="--repair")] = False,
     engine: Annotated[Engine, flag("Where --repair computes.")] = Engine.auto,
     recompute: Annotated[
         float | None, flag("Compute a random share of the replicates again, e.g. 0.01.", "SHARE")
@@ -335,8 +305,8 @@ def check(
 ) -> None:
     """Check that a run is complete and unchanged, and that its summary follows from its rows.
 
-    Checksums find changed bytes, missing rows and rows that are stored twice. Rows that were edited and saved
-    with new checksums break a rule that every row obeys, or differ from what --recompute computes.
+    It finds changed bytes by checksums, missing rows, and rows that are stored twice. Edited rows with new
+    checksums are found if they break a rule for rows, or if --recompute computes other values.
     """
     from ldpflow.engine.check import repair_run
     from ldpflow.run import open_run

@@ -1,4 +1,4 @@
-"""Tables of results on a terminal, as CSV, JSON, Markdown and LaTeX."""
+"""Tables of results for terminals and as CSV, JSON, Markdown and LaTeX."""
 
 from __future__ import annotations
 
@@ -31,45 +31,47 @@ Shown = tuple[str, Callable[[Any], str]]
 
 GAP = 2  # characters between columns
 MOST_ROWS, OTHER_LINES = 30, 8
-"""Rows of a table that is printed whole without --all, if a window has as many lines and the others."""
+"""Most rows of a table that is printed whole without --all, and lines that a window needs besides rows."""
 WORST, LEAST_WORST = 10, 3
-"""Most rows of a longer table that are printed, and the fewest in a window of few lines."""
+"""Most rows of a longer table that are printed, and fewest rows in a window of few lines."""
 PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """Table of results, for all formats. A column of text is its title and a function of a row."""
+    """Table of results for all formats. A column is a title and a function that gives the text of a row."""
 
     rows: Sequence[Row]
     settings: Sequence[Shown]
-    """Columns that are whole in a window of any width."""
+    """Columns of settings. A narrow window shows all of them."""
     results: Sequence[Shown] = ()
     first_to_go: Sequence[str] = ()
-    """Results that a narrow window leaves out, in this order."""
+    """Titles of results that a narrow window leaves out, in this order."""
     constants: str = ""
-    """Settings that all rows share, printed below the table, and then ``notes``."""
+    """Text below the table, such as settings that all rows share. A window of few lines leaves it out."""
     notes: Sequence[str] = ()
+    """Last lines below the table."""
     names: Sequence[str] = ()
-    """Columns of CSV and JSON. Default: all that some row has."""
+    """Columns of CSV and JSON. Default: all keys of all rows."""
     methods: Sequence[Row] = ()
-    """A line for each method, which a long table begins with, and ``legend`` what it has."""
+    """Lines of methods, with which a long table begins."""
     legend: str = ""
+    """Sentence on the lines of methods."""
     rank: Callable[[Row], float] | None = None
-    """Key of the rows of a long table: it shows those with the smallest. Default: the first ones."""
+    """Key of a row. A long table shows the rows with the smallest keys. Default: its first rows."""
     command: str = ""
-    """Prints all rows of a long table."""
+    """Command that prints all rows of a long table."""
     first_to_round: Sequence[str] = ()
-    """Results that then lose their MCSE, in this order. What is still too wide continues below."""
+    """Titles of results that lose their MCSE if leaving out results was not enough, in this order."""
     together: Sequence[str] = ()
-    """Results that are terms of a sum: none is left out, and a narrow window has them side by side below."""
+    """Titles of terms of a sum. None is left out. A narrow window has all of them in one block below."""
     heading: Sequence[str] = ()
     """Lines above the table."""
     reading: str = ""
-    """How to read the results of the whole table, printed before ``constants``."""
+    """How to read the table, printed before ``constants``."""
 
     def show(self, form: Format = Format.table, every: bool = True) -> None:
-        """Print the table; ``every``: all rows, however many, which other formats always have."""
+        """Print the table. Without ``every`` a terminal shows only some rows of a long table."""
         columns = [*self.settings, *self.results]
         names = self.names or list(dict.fromkeys(name for row in self.rows for name in row))
         if form is Format.csv:
@@ -88,7 +90,7 @@ class Sheet:
             self.show_worst()
         else:
             table, left = self.fit(self.settings, self.results, self.rows, rule=True)
-            shared = self.method_lines() if self.methods and len(self.rows) > most_rows() else ("", [])
+            shared = self.method_lines() if len(self.rows) > most_rows() else ("", [])
             above = lines_text(self.heading) + shared[0]
             print(above + table + lines_text([*left_out(shared[1], left), *self.below()]), end="")
 
@@ -98,37 +100,40 @@ class Sheet:
         return [*([first] if first else []), *self.notes]
 
     def choose(self, count: int) -> tuple[Sequence[Row], str]:
-        """Some rows of a long table, and a line that says which."""
+        """Choose rows of a long table, and say in a line which."""
         rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
         which = "first" if self.rank is None else "worst"
         return rows[:count], f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"
 
     def method_lines(self) -> tuple[str, list[str]]:
+        if not self.methods:
+            return "", []
         method, cells, *columns = map(plain, self.methods[0])
         last_to_go = [title for title, _ in columns[-1:] if title not in self.together]
         return self.fit([method, cells], columns, self.methods, last_to_go)
 
     def show_worst(self) -> None:
-        """Print the lines of the methods and the worst rows: as many as a window has lines for."""
+        """Print the lines of the methods and as many of the worst rows as fit into the window."""
         console, (above, left) = Console(), self.method_lines()
         above = lines_text(self.heading) + above
         brief = replace(self, constants="--all prints the shared settings." if self.constants else "")
         for sheet, count in [(self, WORST), *((brief, n) for n in range(WORST, LEAST_WORST - 1, -1))]:
             below = sheet.worst_text(count, left)
-            # Three lines: those that a sweep ends with, and the prompt.
+            # Three lines are for the last lines of a sweep and the prompt.
             if not console.is_terminal or (above + below).count("\n") <= console.height - 3:
                 break
         print(above + below, end="")
 
     def worst_text(self, count: int, left: Sequence[str]) -> str:
         rows, line = self.choose(count)
-        told: dict[object, Shown] = {}
+        # Columns without a value, and estimates equal to those of another column, are left out.
+        results: dict[object, Shown] = {}
         for title, text in self.results:
             texts = tuple(map(text, rows))
-            if {*texts} - {"-", "0", "none"}:  # estimates that repeat others say nothing
-                told.setdefault(texts if "±" in texts[0] else title, (title, text))
-        settings = [(t, text) for t, text in self.settings if {text(row) for row in rows} != {"-"}]
-        table, gone = self.fit(settings, [*told.values()], rows)
+            if {*texts} - {"-", "0", "none"}:
+                results.setdefault(texts if "±" in texts[0] else title, (title, text))
+        settings = [(t, text) for t, text in self.settings if {*map(text, rows)} != {"-"}]
+        table, gone = self.fit(settings, [*results.values()], rows)
         return lines_text([line]) + table + lines_text([*left_out(left, gone), *self.below(self.legend)])
 
     def fit(
@@ -139,9 +144,9 @@ class Sheet:
         last_to_go: Sequence[str] = (),
         rule: bool = False,
     ) -> tuple[str, list[str]]:
-        """Text of columns, as the window is wide, and the titles of those left out.
+        """Text of a table that fits into the window, and titles of the columns left out.
 
-        Blocks that continue a table have numbers of its rows in the place of settings.
+        If the table is too wide, blocks below continue it. They have numbers of rows instead of settings.
         """
         console = Console()
         if not rows:
@@ -177,13 +182,13 @@ class Sheet:
                 blocks[-1].append(column)
             blocks[0] = blocks[0] if len(blocks) > 1 else blocks[0][len(number) :]
         tables = [rich_table(block, rows, rule) for block in blocks if block]
-        # At least as wide as its content: a window wraps lines and cuts no number.
+        # A too narrow window wraps lines. It does not cut numbers.
         texts = (rich_text([table], Console(width=max(width_of(table), console.width))) for table in tables)
         return "".join(texts), left
 
 
 def left_out(*tables: Sequence[str]) -> list[str]:
-    """A line on the titles that the tables of a sheet left out."""
+    """Line with the titles that the tables of a sheet left out."""
     names = ", ".join(map(one_line, dict.fromkeys(chain(*tables))))
     return [f"(too narrow for {names}: see --format csv)"] if names else []
 
@@ -201,7 +206,6 @@ def rich_text(parts: Iterable[Any], console: Console) -> str:
 
 
 def lines_text(lines: Iterable[str]) -> str:
-    """Lines, which a window wraps between words."""
     return rich_text(map(plain_text, lines), Console(soft_wrap=not limits_width(Console())))
 
 
@@ -211,7 +215,7 @@ def rich_table(columns: Sequence[Shown], rows: Sequence[Any], rule: bool = True)
     for title, _ in columns:
         table.add_column(Text(plain_text(title)), justify="right", no_wrap=True)
     for row in rows:
-        # As text: a value in brackets would be markup.
+        # As Text: rich would read a value in brackets as markup.
         table.add_row(*(Text(plain_text(text(row))) for _, text in columns))
     return table
 
@@ -242,7 +246,7 @@ NUMBER = re.compile(r"[-+]?[\d.,]+(e-?\d+)?( ± [\d.,]+(e-?\d+)?)?")
 
 
 def latex_text(text: str) -> str:
-    """Text of a cell for LaTeX; numbers and their errors in mathematics."""
+    """Text of a cell for LaTeX. Numbers and their errors are in mathematics mode."""
     if not NUMBER.fullmatch(text):
         return "--" if text == "-" else text.translate(LATEX)
     text = re.sub(r"e(-?\d+)", r" \\times 10^{\1}", text).replace("±", r"\pm").replace(",", "{,}")
@@ -250,13 +254,13 @@ def latex_text(text: str) -> str:
 
 
 GREEK = {"epsilon": "varepsilon"} | {name: name for name in ("tau", "gamma", "beta", "delta", "mu", "rho")}
-"""Settings that a heading writes as their symbol in mathematics."""
+"""LaTeX commands of settings that have a symbol."""
 LONGEST = 40
-"""Rows of a table that fits on a page of LaTeX; a longer one is a longtable."""
+"""Most rows of a LaTeX table on one page. A longer table is a longtable."""
 
 
 def latex(titles: Sequence[str], cells: Sequence[Sequence[str]]) -> str:
-    """Environment tabular, or longtable, for the package booktabs; numbers to the right."""
+    """LaTeX table for the package booktabs. Columns of numbers are aligned to the right."""
     head = [rf"$\{GREEK[title]}$" if title in GREEK else latex_text(title) for title in titles]
     title, *lines = (" & ".join(line) + r" \\" for line in (head, *(map(latex_text, line) for line in cells)))
     columns = zip(*cells, strict=True)
@@ -277,7 +281,7 @@ def write_csv(names: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def finite(value: object) -> object:
-    """JSON lacks NaN."""
+    """Replace NaN and infinity by None, since JSON lacks them."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -286,7 +290,7 @@ def plain(name: str) -> Shown:
 
 
 def setting(name: str) -> Shown:
-    """Column of a setting. A coordinate comes with its quantile."""
+    """Column of a setting. A coordinate that is a quantile has its level in brackets."""
 
     def text(row: Row) -> str:
         value = short(row[name])
@@ -297,18 +301,18 @@ def setting(name: str) -> Shown:
     return name, text
 
 
-def chosen_columns(table: pa.Table, names: Mapping[str, str]) -> list[Shown]:
-    """Columns by title. A measure has its MCSE with it, if that is not a column of its own."""
+def chosen_columns(table: pa.Table, names: Sequence[str]) -> list[Shown]:
+    """Columns by name. A measure has its MCSE with it, if the MCSE is not named."""
     found = []
-    for title, name in names.items():
+    for name in names:
         error = f"{name.removesuffix('_mean')}_mcse"
-        alone = error not in table.column_names or error in names.values()
-        found.append((title, setting(name)[1]) if alone else estimate(title, name, error))
+        alone = error not in table.column_names or error in names
+        found.append(setting(name) if alone else estimate(name, name, error))
     return found
 
 
 def span(values: Iterable[float | None], decimals: int | None = None) -> str:
-    """The smallest and the largest of the values that there are, by default to three digits."""
+    """Text of the smallest and the largest value, by default to three digits."""
     known = [value for value in values if value is not None and not math.isnan(value)]
     ends = (min(known), max(known)) if known else ()
     texts = (round_text(end, 3) if decimals is None else f"{end:z.{decimals}f}" for end in ends)

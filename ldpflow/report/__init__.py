@@ -1,4 +1,1 @@
-"""Figures, the report, live progress and dashboards.
-
-The figures need the extra ``report``; nothing is imported here until it is asked for.
-"""
+"""Figures, the report and the DuckDB export. They need the packages of the extra ``report``."""

@@ -1,4 +1,4 @@
-"""The page of an analysed transcript: estimates along the run, intervals, flags, methods paragraph."""
+"""HTML page of an analysed transcript: estimates, intervals, flags, methods paragraph."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from ldpflow.practice.transcripts.result import Analysis
 
 FAMILIES = [("iterate", "oracle"), ("average", "BM")]
-"""Series of the run, each with the method whose colour it has."""
+"""Series of the figure of estimates, each with the method whose colour it has."""
 
 
 def analysis_html(analysis: Analysis) -> str:
-    """The whole page, which opens from disk without a network."""
+    """Render the whole page. It opens from disk without a network."""
     names = [analysis.coordinate_name(j) for j in range(len(analysis.verdicts))]
     figures, verdicts = [], []
     for j, (name, verdict) in enumerate(zip(names, analysis.verdicts, strict=True)):
@@ -74,7 +74,7 @@ def analysis_html(analysis: Analysis) -> str:
 
 
 def range_words(analysis: Analysis) -> str:
-    """The public range of a protocol in the unit of the values, and its bins."""
+    """Public range of a protocol, in the unit of the values, and number of bins. Empty for a path."""
     collection = analysis.collection
     if collection.protocol is None:
         return ""
@@ -84,7 +84,6 @@ def range_words(analysis: Analysis) -> str:
 
 
 def progress_chart(analysis: Analysis, j: int) -> Any:
-    """Iterate and average over the steps."""
     progress = analysis.progress
     assert not isinstance(progress, EstimatedCdf)
     place: Row = {"row": (0, "all"), "panel": "all"}
@@ -109,7 +108,6 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
 
 
 def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
-    """F^ and, at the height tau, the interval to report."""
     tau, row = analysis.collection.taus[j], analysis.reported(j)
     points = [{"x": x, "F": f} for x, f in zip(cdf.points.tolist(), cdf.values.tolist(), strict=True)]
     value = with_unit("value", analysis.unit)
@@ -129,7 +127,6 @@ def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
 
 
 def intervals_chart(analysis: Analysis, j: int) -> Any:
-    """One line per method and level."""
     several = len(analysis.collection.levels) > 1
     rows = [
         {name: row[name] for name in ("method", "estimate", "lower", "upper")}

@@ -1,21 +1,18 @@
-"""What a study found: sentences on top of a report, and its tables of methods, settings and failures.
+"""Findings of a study: sentences on top of a report, and its tables of methods, settings and failures.
 
-Everything counts a replicate without an interval as a miss and judges by :func:`ldpflow.results.arena.judge`.
+The findings count a replicate without an interval as a miss and use :func:`ldpflow.results.arena.judge`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ldpflow.columns import Summary, round_text, short, with_error
 from ldpflow.components.intervals import INTERVAL_METHODS
-from ldpflow.report.figures import CURVES
-from ldpflow.report.results import CellIdentity, Names, Results, Row, measured, present_last
+from ldpflow.report.results import Names, Results, Row, measured, present_last
 from ldpflow.results import arena
 from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, ArenaSetting, judge, not_judged, why_barred
 from ldpflow.results.columns import summaries_of
@@ -25,7 +22,7 @@ MAX_TABLE_ROWS = 2000
 MOST_FAILED = 50
 COVERAGE = "coverage_failures_as_misses"
 MOST_NAMED = 4
-"""Groups of methods whose places a sentence gives; failing methods that hold elsewhere come on top."""
+"""Most groups of methods whose cells a sentence describes. Failing methods that hold elsewhere are added."""
 
 CAUSES = {
     "failed": "missing intervals",
@@ -33,25 +30,24 @@ CAUSES = {
     "biased": "biased estimates",
     "not normal": "estimates not normal",
 }
-"""Classes of main causes that need further words in a sentence."""
+"""Words of a sentence for classes of main causes. Other classes are their own words."""
 
 
 class Findings(NamedTuple):
-    """What a study found, in at most five sentences, and the lowest coverages, each with its reason."""
+    """At most five sentences on a study, and cells for zip plots, each with the reason why it is drawn."""
 
     sentences: list[str]
     cells: list[tuple[str, Row]]
 
 
 def findings(results: Results) -> Findings:
-    """Methods that hold their level and where; those that fail, where and why; whether the oracle fails.
+    """Say which methods hold their level and where, which fail, where and why, and whether the oracle fails.
 
-    Other methods that need the truth, or are not known here, are left to the tables, unless a run has no
-    others.
+    Methods that need the truth or are not loaded are described only if the run has no other methods.
     """
     rows = [row for row in results.rows if not why_barred(row)] or results.rows
     if not rows:
-        return Findings(followed_findings(results), [])
+        return Findings([*filter(None, [bounds_in_words(results)])], [])
     groups: dict[str, list[Row]] = {}
     for row in sorted(rows, key=lambda row: row["series_rank"]):
         groups.setdefault(row["series"], []).append(row)
@@ -62,9 +58,10 @@ def findings(results: Results) -> Findings:
     praised: set[str] = set()
 
     def clauses(state: str) -> list[str]:
-        """Clauses on the methods that are in a state, most cells first. Methods with equal words share one.
+        """Describe the methods that are in a state, those with the largest share of cells first.
 
-        Every method that fails is named, with the place if a clause says that it holds elsewhere.
+        Methods with equal words share a clause. Every method that fails is named. If another clause says
+        that it holds somewhere, its failing cells are described.
         """
         found: dict[str, dict[str, list[Row]]] = {}
         members = {name: [row for row in own if judge(row) == state] for name, own in groups.items()}
@@ -95,7 +92,7 @@ def findings(results: Results) -> Findings:
     if not held:
         first = f"No method is shown to hold {level} in any setting."
     sentences = [first, f"Shown to fail: {'; '.join(failed)}." if failed else "No method is shown to fail."]
-    # An oracle without intervals does not know the variance, and says nothing about the estimates.
+    # Only oracles with intervals count: without a variance the oracle says nothing about the estimates.
     oracle = [r for r in results.rows if r["method"] == "oracle" and r["failures"] < r["replicates"]]
     if rows is not results.rows and (failing := [row for row in oracle if judge(row) == FAILS]):
         place = where(results.names, results.varying(), oracle, failing)
@@ -115,34 +112,14 @@ def findings(results: Results) -> Findings:
 
 
 def bounds_in_words(results: Results) -> str:
-    """How many followed means are above their proved bound; nothing if none has a bound."""
+    """Sentence that counts means above their proved bound. Empty if no mean has a bound."""
     bounded = [r for r in results.followed if r["theory_bound"] is not None and r["mean"] is not None]
     above = sum(r["mean"] > r["theory_bound"] for r in bounded)
     return f"{above or 'None'} of {len(bounded):,} means lie above their proved bound." if bounded else ""
 
 
-def followed_findings(results: Results) -> list[str]:
-    """Sentences on followed paths: whether proved bounds hold, and where a statistic is smallest."""
-    found = list(filter(None, [bounds_in_words(results)]))
-    ends = [row for row in last_rows(results.followed) if row["mean"] is not None]
-    for name in ("distance", "excess-loss", "loss", "gradient-norm"):
-        curves = CURVES[name]
-        if own := [row for row in ends if row["stat"] in curves.statistics]:
-            break
-    else:
-        return found
-    own.sort(key=lambda row: -row["mean"])
-    words = [
-        f"the {curves.statistics[own[-1]['stat']]}",
-        results.names.settings(own[-1], results.path_varying),
-    ]
-    text = with_error(own[-1]["mean"], own[-1]["mcse"])
-    found.append(f"Smallest {curves.axis} at the end: {text} ({'; '.join(filter(None, words))}).")
-    return found
-
-
 def name_series(names: Sequence[str]) -> list[str]:
-    """Methods, each with its settings in brackets."""
+    """Join series of one method: the method with the settings of its series in brackets."""
     found: dict[str, list[str]] = {}
     for name in names:
         method, _, settings = name.partition(", ")
@@ -151,12 +128,11 @@ def name_series(names: Sequence[str]) -> list[str]:
 
 
 def join(names: Sequence[str]) -> str:
-    """Names with commas between, the last after "and"."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def main_cause(results: Results, rows: Sequence[Row]) -> str:
-    """The most frequent main cause of cells, by the words of :func:`ldpflow.results.explanation.explain`."""
+    """Words for the main cause of more than half of the cells, or ``different causes``."""
     causes = Counter(results.explained[results.identity(row)]["cause_class"] for row in rows)
     cause, count = causes.most_common(1)[0]
     if 2 * count <= len(rows):
@@ -164,7 +140,7 @@ def main_cause(results: Results, rows: Sequence[Row]) -> str:
     return f"{'' if count == len(rows) else 'mostly '}{CAUSES.get(cause, cause or 'not explained')}"
 
 
-# Where among its cells a method holds or fails, as a pattern over the factors of a study, in words
+# Words for the cells in which a method holds or fails
 
 MOST_VALUES = 3
 """Most values of a factor that are named one by one."""
@@ -173,7 +149,7 @@ Cells = set[int]
 
 
 class Region(NamedTuple):
-    """Cells with some values of one factor, or also with one value of a second, and these values in words."""
+    """Cells that have some values of one factor and perhaps one value of a second, and words for them."""
 
     words: str
     cells: Cells
@@ -186,10 +162,11 @@ def where(
     chosen: Sequence[Row],
     failing: Sequence[Row] = (),
 ) -> str:
-    """Where rows of a method are chosen: how many, and the one region that says most about them.
+    """Describe the ``chosen`` rows of a method: how many they are, and one region.
 
-    It is the largest region with chosen rows alone, if it has at least half of them. Else it is the smallest
-    region with all of them, if they are at least half of it, with the number of ``failing`` rows in it.
+    First choice: the largest region that has only chosen rows, if it has at least half of the chosen rows.
+    Second choice: the smallest region that has all chosen rows, if at least half of its rows are chosen. Its
+    number of ``failing`` rows is added. Without such a region all rows are the region.
     """
     if len(chosen) == len(rows):
         return "in every setting" if len(rows) > 1 else "in the one setting"
@@ -208,7 +185,7 @@ def where(
     ]
     everywhere = Region("", set(range(len(rows))))
     least = min(found, key=lambda region: len(region.cells), default=everywhere)
-    least = least if 2 * len(inside) >= len(least.cells) else everywhere  # or it is no place for them
+    least = least if 2 * len(inside) >= len(least.cells) else everywhere
     text = f"in {len(inside):,} of {len(least.cells):,} settings" + f" with {least.words}" * bool(least.words)
     lost = sum(any(rows[at] is row for row in failing) for at in least.cells)
     return text + f" (shown to fail in {lost:,} of the {len(least.cells):,})" * bool(lost)
@@ -217,7 +194,7 @@ def where(
 def regions(
     names: Names, factors: Sequence[str], rows: Sequence[Row], wanted: Callable[[Cells], Any]
 ) -> Iterator[Region]:
-    """Regions of one factor, then of two, whose values each have ``wanted`` cells."""
+    """Regions of one factor, then of two. They join the values whose cells pass the test ``wanted``."""
     slices: dict[str, dict[Any, Cells]] = {name: {} for name in factors}
     for at, row in enumerate(rows):
         for name in factors:
@@ -234,7 +211,7 @@ def regions(
 
 
 def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[Any]) -> str:
-    """Values of a factor in words, a range if they are the lowest or highest known ones; "" if too many."""
+    """Values of a factor in words: a range, or up to MOST_VALUES values. Empty if there are more."""
     number = not isinstance(known[0], (str, bool)) and name != "coordinate"
     if number and len(values) > 1:
         for sign, end, run in (("≤", -1, known[: len(values)]), ("≥", 0, known[-len(values) :])):
@@ -245,8 +222,6 @@ def name_values(names: Names, name: str, values: Sequence[Any], known: Sequence[
     return " or ".join([*texts[:1], *further]) if len(texts) <= MOST_VALUES else ""
 
 
-# Tables
-
 GLANCE = (
     "method", "cells", "coverage, failures as misses", "holds its level*", UNDECIDED, FAILS, "recommended",
     "mean length / oracle", "failed",
@@ -254,7 +229,7 @@ GLANCE = (
 
 
 def glance(results: Results, settings: Sequence[ArenaSetting]) -> list[list[str]]:
-    """One row per series: the range of its coverage, failures as misses, and of its length over the cells."""
+    """Rows of the table at a glance, one per series. Ranges are over the cells of the series."""
     best = [setting.best.row["series"] for setting in settings if setting.best is not None]
     found = []
     for series in results.series:
@@ -279,7 +254,7 @@ def ratio(value: float | None, of: float | None) -> float | None:
 
 
 def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any] | None:
-    """Recommended method of every setting, settings down and n across; None for a run of one method."""
+    """Table of recommended methods, with settings as rows and n as columns. None for a run of one method."""
     if len(results.series) < 2:
         return None
     names = results.varying(without=("n",))
@@ -314,7 +289,7 @@ def with_mcse(name: str, unit: float = 1.0) -> Text:
 def tabulate(
     results: Results, settings: Sequence[str], columns: Mapping[str, Text], rows: Sequence[Row], most: int
 ) -> dict[str, Any]:
-    """A table of at most ``most`` rows: settings, then columns, each a heading and the text of a row."""
+    """Table of settings and ``columns`` (heading, and text of a row), with at most ``most`` rows."""
     value = results.names.value
     levels: dict[str, Text] = {"coordinate": lambda row: value("coordinate", row["coordinate"])}
     texts = [*(levels.get(name) or text_of(name) for name in settings), *columns.values()]
@@ -326,17 +301,17 @@ def tabulate(
 
 
 LOOKED = ("coverage_all_n", "coverage_at_stop", "joint_coverage", "joint_size_mean")
-"""Measures of looks before the end and of joint regions, shown if a run has them."""
+"""Measures of monitored studies and of joint regions, shown if a run has them."""
 
 
 def diagnostics(results: Results) -> list[Summary]:
-    """Diagnostics of the run's methods that are shown with the measures."""
+    """Diagnostics of methods that the table of cells shows."""
     declared = summaries_of(results.table.schema)
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 
 
 def cell_table(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any]:
-    """All cells as texts: rows that a page filters, and counts by method."""
+    """Table of all cells, which a page filters and counts by method."""
     best = {id(setting.best.row) for setting in settings if setting.best is not None}
     names = [n for n in dict.fromkeys(("problem", *results.varying())) if len(results.values(n)) > 1]
     checks = dict.fromkeys(summary.name for summary in diagnostics(results))
@@ -363,7 +338,6 @@ def cell_table(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, 
 
 
 def followed_table(results: Results) -> dict[str, Any]:
-    """Every path at its last checkpoint, a row per statistic, and which bounds a mean is above."""
     names, meanings = results.path_varying, results.meanings
     place = {stat: i for i, stat in enumerate(meanings)}
     ends = last_rows(results.followed)
@@ -390,7 +364,7 @@ def followed_table(results: Results) -> dict[str, Any]:
 
 
 def pairs(results: Results) -> dict[str, Any] | None:
-    """Paired differences of all cells to the baseline; None for a run without pairs."""
+    """Table of paired differences of cells to the baseline. None for a run without pairs."""
     found = [(row, results.contrasts.get(results.identity(row))) for row in results.rows]
     rows = [row | contrast for row, contrast in found if contrast is not None]
     columns = {
@@ -404,49 +378,17 @@ def pairs(results: Results) -> dict[str, Any] | None:
 
 
 def failures(results: Results) -> dict[str, Any]:
-    """Cells with failed replicates, the most failed first, and why they failed."""
     rows = [row for row in results.rows if row["failures"]]
     rows.sort(key=lambda row: -row["failures"] / row["replicates"])
-    diverged = diverged_counts(results, dict.fromkeys(row["path"] for row in rows[:MOST_FAILED]))
+    undefined = {kind: method.undefined_where for kind, method in INTERVAL_METHODS.items()}
     columns: dict[str, Text] = {
         "method": text_of("series"),
         "failed": lambda row: f"{row['failures']:,} of {row['replicates']:,}",
         "coverage, failures as misses": with_mcse(COVERAGE),
         "coverage of the others": with_mcse("coverage"),
-        "why": lambda row: why_failed(row, diverged[results.identity(row)]),
+        "undefined if": lambda row: undefined.get(row["method"]) or "-",
     }
     return tabulate(results, results.varying(), columns, rows, MOST_FAILED) | {
         "total": f"{sum(row['replicates'] for row in results.rows):,}",
         "failed": f"{sum(row['failures'] for row in rows):,}",
     }
-
-
-def diverged_counts(results: Results, paths: Collection[str]) -> Counter[CellIdentity]:
-    """Replicates whose status is ``diverged``, by cell and coordinate of some paths.
-
-    Reads one column of the parts; of replicates that two parts hold it counts both.
-    """
-    found: Counter[CellIdentity] = Counter()
-    for path in paths:
-        rows = results.store.replicates
-        parts = rows.scan(path.removeprefix("p"), damaged=results.damaged)
-        for part, table in rows.loaded(parts, ["status"], damaged=results.damaged):
-            width = len(part.cells) * part.rows_per_cell
-            counts = (table["status"].to_numpy() == "diverged").reshape(-1, width).sum(axis=0)
-            for at in np.flatnonzero(counts).tolist():
-                cell, coordinate = divmod(at, part.rows_per_cell)
-                key = {"path": path, **part.cells[cell], "coordinate": coordinate}
-                found[results.identity(key)] += int(counts[at])
-    return found
-
-
-def why_failed(row: Mapping[str, Any], diverged: int) -> str:
-    """Why a cell's replicates have no interval: how many paths diverged, and the method's own reason."""
-    diverged = min(diverged, row["failures"])
-    undefined = row["failures"] - diverged
-    found = [f"{diverged:,} diverged"] if diverged else []
-    if undefined:
-        method = INTERVAL_METHODS.get(row["method"])
-        reason = "" if method is None else method.undefined_where
-        found.append(f"{undefined:,} undefined" + (f": {reason}" if reason else ""))
-    return "; ".join(found)

@@ -1,14 +1,17 @@
-"""One chart: a quantity over a factor, with a line per series and a panel per combination of the others.
+"""One chart: a quantity over a factor, with a line per series and a panel per combination of other factors.
 
-A point has ``row`` and, if panels form a grid, ``column`` (each a rank and a label), ``series``, ``x`` and
-``y`` and, where it has them, ``low`` and ``high`` (a 95% Monte Carlo interval), ``ideal`` (the value that is
-right), ``shared`` (a line of theory of its panel) and lines of theory of its series, named by
-:attr:`Layout.theory`. Fields that begin with ``@`` are the
-factors of its cell: a page filters by them. ``below`` is level less coverage, failures as misses, by which a
-page keeps the worst panels.
+A point is a mapping. It has ``x``, ``y`` and ``series``. ``row`` is the rank and the label of its panel.
+In a grid of panels ``column`` is the rank and label of the panel's column. A point may have
 
-Every colour has a contrast of at least 3 : 1 with a white and with a dark page, so that one chart
-serves both; hue is never alone: points differ by series, dashes by setting.
+- ``low`` and ``high``: a 95% Monte Carlo interval,
+- ``ideal``: the value that is right,
+- ``shared``: a value of theory that belongs to the panel,
+- fields of :attr:`Layout.theory`: values of theory that belong to the series,
+- fields that begin with ``@``: factors of the cell, by which a page filters,
+- ``below``: level less coverage, failures counted as misses. A page keeps the panels with the largest values.
+
+Every colour has a contrast of at least 3 : 1 with a white and with a dark page: one chart serves both.
+Series also differ by symbols, and settings by dashes.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from ldpflow.columns import short
 from ldpflow.errors import InputError
 from ldpflow.report.results import Row
 
-# Okabe and Ito's colours, darkened where white paper needs it.
+# Colours of Okabe and Ito, some of them darker: they must be visible on white.
 METHODS = {"BB": "#0072b2", "BM": "#d55e00", "SN": "#008f68", "oracle": "#7f7f7f", "TR": "#b5609a"}
 OTHERS = ("#9a7420", "#6a6fd0", "#3d8a9e", "#c0504d", "#6d8b2f")
 GREY = "#858585"
@@ -44,7 +47,7 @@ RAMP = ("#8a5bb8", "#3f74c0", "#1f8a8a", "#4f8f3a", "#a87b18", "#c0504d")
 
 
 def in_points(drawn: str) -> str:
-    """The SVG with its size in points, as PDF counts: 72 to an inch, not 96."""
+    """SVG with its size in points (72 to an inch) instead of pixels (96 to an inch), for a PDF."""
     head, end, rest = drawn.partition(">")
     size = re.compile(r' (width|height)="([\d.]+)"')
     return size.sub(lambda match: f' {match[1]}="{0.75 * float(match[2]):g}"', head) + end + rest
@@ -56,14 +59,11 @@ FORMATS: dict[str, Callable[[str], Any]] = {
     ".pdf": lambda spec: vl_convert.svg_to_pdf(in_points(vl_convert.vegalite_to_svg(spec))),
     ".json": lambda spec: spec,
 }
-"""Formats of files by suffix; PNG has 300 pixels to an inch, JSON is Vega-Lite."""
+"""Functions that convert Vega-Lite, by suffix of the file. A PNG has 300 pixels to an inch."""
 
 
 def colours(methods: Sequence[str]) -> dict[str, str]:
-    """A colour per method, no two alike; those without one of their own get others by name.
-
-    More of them than there are other colours: hues in order.
-    """
+    """Choose a different colour for every method. Methods that :data:`METHODS` lacks get colours by name."""
     unknown = sorted(set(methods) - METHODS.keys())
     shades = OTHERS if len(unknown) <= len(OTHERS) else ramp(len(unknown))
     given = dict(zip(unknown, shades, strict=False))
@@ -84,17 +84,16 @@ def named_scale(values: Mapping[str, str]) -> alt.Scale:
 
 
 MOST_LETTERS = 75
-"""Most letters of a line below a title: a longer one would make a narrow figure wide."""
+"""Most letters of a line below a title. A longer line would make a narrow figure wider."""
 
 
 def style_chart(
     chart: Any, title: str, description: str, margin: int = 70, left_out: str = "", wrapped: bool = False
 ) -> Any:
-    """The chart with its title, its text for those who cannot see it, and the common look.
+    """Give a chart its title, a description for screen readers, and the common look.
 
-    ``margin`` is what a panel needs beside its plotting area, pixels; a page lays panels out by it.
-    ``left_out`` is a sentence on what the run has and the figure does not show; a
-    ``wrapped`` legend has three columns.
+    ``margin`` is the width in pixels that a page reserves beside the plotting area of a panel. ``left_out``
+    says which results the figure does not show. A ``wrapped`` legend has three columns.
     """
     plain: Any = "normal"
     return chart.properties(
@@ -106,7 +105,7 @@ def style_chart(
     ).configure(
         font="system-ui, 'DejaVu Sans', sans-serif",
         background="#ffffff",
-        numberFormat=".4g",  # of what the pointer shows
+        numberFormat=".4g",  # of numbers under the pointer
         view=alt.ViewConfig(stroke="#b4b9c0"),
         axis=alt.AxisConfig(gridColor="#e4e6e9", labelFontSize=11, titleFontSize=12, titleFontWeight=plain),
         header=alt.HeaderConfig(labelFontSize=11, titleFontSize=12, titleFontWeight=plain, labelLimit=420),
@@ -119,14 +118,14 @@ def style_chart(
             symbolSize=70,
             symbolOpacity=1,
             labelLimit=320,
-            symbolLimit=0,  # all of them
+            symbolLimit=0,  # no limit
             columns=3 if wrapped else alt.Undefined,
         ),
     )
 
 
 def entitle(chart: Any, title: str | None, where: str | None, width: float | str | None = None) -> Any:
-    """The chart with what a reader needs who has it alone: what is left out, the marks, its condition."""
+    """Write below a title what is left out, what the marks mean, and the condition of the rows."""
     if title is not None:
         chart.title.text = title
     condition = f"Rows with {where}" if where is not None else ""
@@ -141,7 +140,7 @@ def entitle(chart: Any, title: str | None, where: str | None, width: float | str
 
 def draw_offline(chart: ChartType) -> ChartType:
     """Let a notebook draw the chart as SVG, without a network, unless the user has chosen a renderer."""
-    # Of this chart, not of the user's others. A partial is copied and pickled with its chart.
+    # Set on this chart alone. Unlike a closure, a partial can be pickled with its chart.
     object.__setattr__(chart, "_repr_mimebundle_", partial(offline_bundle, chart))
     return chart
 
@@ -153,7 +152,7 @@ def offline_bundle(chart: Any, *given: Any, **options: Any) -> Any:
 
 
 def suffix_of(file: str) -> str:
-    """The format that a file name asks for; one that cannot be written is refused."""
+    """Suffix of a file name. Refuse a suffix that :data:`FORMATS` lacks."""
     suffix = Path(file).suffix.lower()
     if suffix not in FORMATS:
         raise InputError("output", file, f"a file name that ends in {', '.join(FORMATS)}")
@@ -166,7 +165,7 @@ def save(chart: Any, file: str | os.PathLike[str]) -> None:
 
 
 def write_file(file: str | os.PathLike[str], content: bytes, field: str = "output") -> None:
-    """Write a file in one step, so that a reader finds an old or a new one; a device is written to."""
+    """Write a file in one step: a reader finds the old or the new file. Write into devices and pipes."""
     target = Path(os.path.realpath(file))
     unfinished = target.with_name(f"{target.name}.unfinished")
     try:
@@ -182,28 +181,28 @@ def write_file(file: str | os.PathLike[str], content: bytes, field: str = "outpu
 
 
 COLUMNS = 3
-"""Columns of panels that form no grid."""
+"""Most columns of panels that form no grid."""
 SIZES = {1: (520, 280), 2: (380, 250), 3: (240, 190), 4: (190, 150)}
-"""Width and height of a panel by the number of columns; more columns have those of 4."""
+"""Width and height of a panel in pixels, by the number of columns. The last also serves more columns."""
 FLAT = 110
-"""Height of a panel in a grid of more than three rows."""
+"""Height of a panel in a grid of more than three rows, in pixels."""
 SPACING = 20
-"""Pixels between the columns of a grid."""
+"""Space between the columns of a grid, in pixels."""
 LETTER = 6.5
-"""Pixels of a letter of an axis title."""
-LEAST = {"width": 50, "height": 25}
-"""Least size of a panel in a file."""
+"""Width of a letter of an axis title, in pixels."""
+LEAST = 50
+"""Least width of a panel in a file, in pixels."""
 UNITS = {"": 1.0, "px": 1.0, "mm": 96 / 25.4, "cm": 96 / 2.54, "in": 96.0, "pt": 96 / 72}
 """Pixels of a unit of length."""
 MAX_RANKED = 8
-"""Most values of x that stand at equal distances."""
+"""Most values of x that are drawn at equal distances."""
 MAX_LABELLED = 7
 """Most values of x that are all labelled."""
 LABEL = (
     "abs(datum.value) >= 0.01 && abs(datum.value) < 10000 || datum.value == 0 ? format(datum.value, '~g') : "
     "replace(replace(format(datum.value, '~e'), 'e+0', ''), 'e+', 'e')"
 )
-"""Vega expression of a tick: the whole value, as :func:`ldpflow.report.results.short` writes it."""
+"""Vega expression of the text of a tick: the value as :func:`ldpflow.columns.short` writes it."""
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 OF_THEORY: dict[str, Any] = {"bound": [7, 4], "limit": [1.5, 3]}
@@ -212,35 +211,34 @@ SIMULATED = "simulated"
 
 @dataclass(frozen=True)
 class Layout:
-    """What a chart has beside its points."""
+    """Titles, series and scales of a chart."""
 
     heading: str
     x: str
     y: str
     """Titles of the axes."""
     series: Sequence[tuple[str, str]]
-    """Series in the order of the legend, each with its family: series of one family share a colour, and
-    series of one single family have a ramp of colours."""
+    """Name and family of each series, in the order of the legend. Series of one family share a colour. If
+    there is only one family, its series have a ramp of colours."""
     known: Sequence[tuple[str, str]] = ()
-    """Series of the whole run, or none. A series has one colour, symbol and dash in all figures of a run."""
+    """Series of the whole run: a series then has one look in all figures. Empty: looks by ``series``."""
     log_x: bool = False
     log_y: bool = False
     ranked: bool = False
-    """While the values of x are few they stand at equal distances, and the series of each value side by
-    side, so that their error bars do not hide each other."""
+    """Whether up to :data:`MAX_RANKED` values of x are drawn at equal distances, with the series of each
+    value side by side. Error bars then do not hide each other."""
     theory: Mapping[str, str] = field(default_factory=dict)
-    """Fields of points that are lines of theory, ``bound`` (dashed) or ``limit`` (dotted), and their words
-    in the legend."""
+    """Words of the legend for the fields ``bound`` (dashed) and ``limit`` (dotted) of points."""
     ribbons: bool = False
     """Whether Monte Carlo intervals are bands along a line instead of bars."""
     remark: str = ""
-    """What can be read off the chart, for those who cannot see it."""
+    """Last sentence of the description for screen readers."""
     left_out: str = ""
-    """What the run has and the chart does not show."""
+    """Sentence on results that the chart does not show."""
 
 
 def draw(points: Sequence[Row], layout: Layout) -> Any:
-    """The chart of some points, in the order of its panels; without those that its axis cannot show."""
+    """Draw points. Values that a logarithmic axis cannot show are left out and counted."""
     count = len(points)
     points = [p for p in points if math.isfinite(p["y"]) and (p["y"] > 0 or not layout.log_y)]
     absent = [layout.left_out] if layout.left_out else []
@@ -252,7 +250,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
     scale, axis = vertical(points, layout)
     look = looks(points, layout)
     known = {name for point in points for name in point}
-    named = isinstance(points[0]["x"], str)  # no line joins laws
+    named = isinstance(points[0]["x"], str)  # no line joins values that are names
     base = alt.Chart()
     title = y_title(points, layout.y)
 
@@ -263,7 +261,6 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
         return mark.encode(x=x, y=up(name), **channels).transform_filter(f"isValid(datum.{name})")
 
     def line(name: str, kind: str) -> Any:
-        """A line that knows what it is of, where dashes say that."""
         channels = {key: look[key] for key in ("color", "strokeDash")}
         width = 1.6 if kind == SIMULATED else 1.2
         drawn = layer(base.mark_line(clip=True, aria=False, strokeWidth=width), name, **channels)
@@ -297,7 +294,7 @@ def draw(points: Sequence[Row], layout: Layout) -> Any:
 
 
 def y_title(points: Sequence[Row], title: str) -> str | None:
-    """Title of vertical axes. Panels of a grid may be lower than it is long: it stands once, beside rows."""
+    """Title of each vertical axis. None for a grid of several rows, which has one title beside its rows."""
     return None if "column" in points[0] and len({point["row"] for point in points}) > 1 else title
 
 
@@ -308,10 +305,10 @@ def panels(
     y: str | None = None,
     **scales: Any,
 ) -> Any:
-    """The layers drawn over the points: a grid of rows and columns, or panels in rows of :data:`COLUMNS`.
+    """Draw layers over the points, in a grid of panels or in rows of at most :data:`COLUMNS` panels.
 
-    ``y`` is the title of the vertical axes of a grid with several rows; ``scales`` says which channels have a
-    scale for each panel.
+    ``y`` is the title beside the rows of a grid with several rows. ``scales`` names channels whose scale
+    differs between panels.
     """
     values = [
         {k: clean(v) for k, v in p.items() if v is not None and not isinstance(v, tuple)}
@@ -325,7 +322,7 @@ def panels(
     chart: Any = alt.layer(*layers).properties(
         **size or {"width": width, "height": FLAT if across and len(down) > 3 else height}
     )
-    # Altair checks every value against its schema, twice; the data are put in afterwards.
+    # Altair would check every value against its schema: the data are put in at the end.
     data = alt.Data(values=[])
     lines: dict[str, Any] = {"labelExpr": "split(datum.label, ', ')", "labelPadding": 4}
     facets: dict[str, Any] = {
@@ -347,7 +344,7 @@ def panels(
 
 
 def parse_length(field: str, value: float | str | None) -> float | None:
-    """Pixels (1/96 inch) of a length: a number of pixels, or a text such as ``85mm``."""
+    """Convert a length, a number of pixels or a text such as ``85mm``, to pixels (1/96 inch)."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", str(value))
     if value is None:
         return None
@@ -358,39 +355,31 @@ def parse_length(field: str, value: float | str | None) -> float | None:
     return pixels
 
 
-def resize(chart: Any, width: float | str | None = None, height: float | str | None = None) -> Any:
-    """The chart with panels of such sizes that all of it has this width and height (pixels, or ``85mm``).
+def resize(chart: Any, width: float | str | None = None) -> Any:
+    """Resize panels until the whole chart has this width (pixels, or ``85mm``). None changes nothing.
 
-    Without a height panels keep theirs, or are as high as they are wide.
+    Panels keep their height but are at most as high as wide.
     """
+    wanted = parse_length("width", width)
+    if wanted is None:
+        return chart
     panel = getattr(chart, "spec", chart)
-    wrapped: Any = getattr(chart, "columns", alt.Undefined)
-    for name, given in {"width": width, "height": height}.items():
-        if (wanted := parse_length(name, given)) is None:
-            continue
-        most = 1 if name == "height" or wrapped is alt.Undefined else int(wrapped)
-        if not fit(chart, panel, name, wanted, most):
-            limit, unit = LEAST[name], UNITS["mm"]
-            panel[name] = limit
-            tenths = math.ceil(10 * max(drawn_size(chart)[name], wanted) / unit)
-            while not fit(chart, panel, name, tenths / 10 * unit, most):
-                tenths += 1 + tenths // 100
-            allowed = f"at least {tenths / 10:.1f}mm, so that each of its panels has {limit / unit:.0f} mm"
-            hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less."
-            if not str(given).strip()[-1].isalpha():
-                hint = f"A number without a unit is pixels, 96 to an inch. {hint}"
-            raise InputError(name, given, allowed, hint)
-        if name == "width" and fit_texts(chart, panel):
-            fit(chart, panel, name, wanted, most)
-        if height is None:
-            panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
+    if not fit(chart, panel, wanted):
+        unit = UNITS["mm"]
+        hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less. "
+        hint += "A number without a unit is pixels, 96 to an inch."
+        raise InputError("width", width, f"enough for panels of {LEAST / unit:.0f} mm", hint)
+    if fit_texts(chart, panel):
+        fit(chart, panel, wanted)
+    panel.height = min(panel.height, max(panel.width, chart.usermeta.get("height", 60)))
     return chart
 
 
 def fit_texts(chart: Any, panel: Any) -> bool:
     """Break titles of horizontal axes that are wider than a panel, and make symbols of narrow panels smaller.
 
-    Also break headings of columns after " = " if one is wider than its column, and return whether one is.
+    Also break headings of columns after " = " if a heading is wider than its column. Return whether they
+    were broken.
     """
     for layer in getattr(panel, "layer", ()):
         x = layer.encoding.x
@@ -407,54 +396,56 @@ def fit_texts(chart: Any, panel: Any) -> bool:
     return True
 
 
-def fit(chart: Any, panel: Any, name: str, wanted: float, most: int) -> bool:
-    """Resize a chart with at most so many columns of wrapped panels; whether its panels are large enough."""
-    legend, columns = chart.config.legend, max(1, min(most, int(wanted // 150)))
-    if name == "width":
-        legend.columns = max(1, int(wanted // 115))
+def fit(chart: Any, panel: Any, wanted: float) -> bool:
+    """Resize a chart to the ``wanted`` width. Return whether its panels are wide enough."""
+    legend: Any = chart.config.legend
+    most: Any = getattr(chart, "columns", alt.Undefined)
+    wrapped = most is not alt.Undefined
+    columns = max(1, min(int(most), int(wanted // 150))) if wrapped else 1
+    legend.columns = max(1, int(wanted // 115))
     while True:
-        if most > 1:
+        if wrapped:
             chart.columns = columns
-        size = stretch(chart, panel, name, wanted)
+        size = stretch(chart, panel, wanted)
         if columns > 1 and size > wanted + 2:
-            columns -= 1  # titles are wider than panels
-        elif panel[name] >= LEAST[name]:
+            columns -= 1  # the titles of panels make it too wide
+        elif panel.width >= LEAST:
             return True
-        elif name == "height" or legend.columns == 1:
+        elif legend.columns == 1:
             return False
         else:
-            legend.columns -= 1  # the legend is wider than the panels
+            legend.columns -= 1  # the legend makes it too wide
 
 
-def stretch(chart: Any, panel: Any, name: str, wanted: float) -> float:
-    """Change the width or height of panels until the chart has the wanted one, and return what it has."""
-    size, step = drawn_size(chart)[name], 20.0
+def stretch(chart: Any, panel: Any, wanted: float) -> float:
+    """Change the width of panels until the chart has the ``wanted`` width. Return its width."""
+    size, step = drawn_width(chart), 20.0
     for _ in range(12):
-        panel[name] += step
-        before, size = size, drawn_size(chart)[name]
-        # A step of every panel is one for each of its columns, or rows.
-        step = max((wanted - size) / max((size - before) / step, 1.0), 1.0 - panel[name])
+        panel.width += step
+        before, size = size, drawn_width(chart)
+        # The width of the chart changes by the number of columns times the step.
+        step = max((wanted - size) / max((size - before) / step, 1.0), 1.0 - panel.width)
         if abs(step) <= 0.5:  # panels are drawn in whole pixels
             break
     return size
 
 
-def drawn_size(chart: Any) -> dict[str, float]:
-    """Width and height of a chart as drawn, pixels."""
+def drawn_width(chart: Any) -> float:
     drawn = vl_convert.vegalite_to_svg(chart.to_json(indent=None))
-    found = re.findall(r' (width|height)="([\d.]+)', drawn[: drawn.index(">")])
-    return {name: float(size) for name, size in found}
+    found = re.search(r' width="([\d.]+)', drawn)
+    assert found is not None
+    return float(found[1])
 
 
 def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
-    """The axis of x, labelled at its values; sets ``place`` of every point where they are ranked."""
+    """Axis of x. If values are drawn at equal distances, it sets the field ``place`` of every point."""
     axis = sorted({point["x"] for point in points})
     if isinstance(axis[0], str) or (layout.ranked and len(axis) <= MAX_RANKED):
         names = [name for name, _ in layout.series]
         for point in points:
             aside = (names.index(point["series"]) + 0.5) / len(names) - 0.5
             point["place"] = axis.index(point["x"]) + 0.6 * aside
-        # Categories: labels between lines that separate them, which stand at halves.
+        # Labels are at whole numbers, lines that separate the categories at halves.
         separates: Any = alt.condition("datum.value % 1 != 0", alt.value(1), alt.value(0))
         marks: dict[str, Any] = {
             "values": [half / 2 for half in range(2 * len(axis) - 1)],
@@ -464,7 +455,7 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
             "tickSize": 8,
             "gridColor": "#b4b9c0",
         }
-        if max(len(short(value)) for value in axis) > 6:  # names that stand aslant do not hide each other
+        if max(len(short(value)) for value in axis) > 6:  # turned, long names do not overlap
             marks |= {"labelAngle": -25, "labelAlign": "right"}
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
@@ -482,7 +473,7 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
 
 
 def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis]:
-    """Scale and axis of y. Theory may be far away: two decades of it are enough."""
+    """Scale and axis of y. A logarithmic scale shows theory up to 100 times the largest simulated value."""
     few = alt.Axis(tickCount=6, labelExpr=LABEL, labelOverlap=True)
     if not layout.log_y:
         return alt.Scale(zero=False, nice=False, padding=8), few
@@ -495,8 +486,8 @@ def vertical(points: Sequence[Row], layout: Layout) -> tuple[alt.Scale, alt.Axis
 
 
 def log_marks(low: float, high: float) -> list[float]:
-    """At least four ticks of a logarithmic axis: powers of ten with steps between, or multiples of one."""
-    if high < 1.001 * low:  # one value: its rounding errors are no scale
+    """Ticks of a logarithmic axis: at least four, or one if all values are nearly equal."""
+    if high < 1.001 * low:
         return [float(f"{low:.3g}")]
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0)):
@@ -510,15 +501,13 @@ def log_marks(low: float, high: float) -> list[float]:
 
 
 class Look(NamedTuple):
-    """How a series is drawn."""
-
     color: str
     shape: str
     dash: list[int]
 
 
 def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:
-    """Colour, symbol and dash of each series, a name and a family: see :attr:`Layout.series`."""
+    """Look of each series. A series is a name and a family: see :attr:`Layout.series`."""
     families = [family for _, family in series]
     if len(set(families)) == 1 and len(families) > 1:
         shades = ramp(len(families))
@@ -532,10 +521,7 @@ def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:
 
 
 def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
-    """Channels of colour and shape, which tell the series apart, and of dash.
-
-    Dashes tell theory from simulation, or the series of one family.
-    """
+    """Channels of colour, shape and dash by series. If there is theory, dashes mark its lines."""
     names = [name for name, _ in layout.series]
     drawn = series_looks(layout.known or layout.series)
     key = alt.Legend(title=None) if len(names) > 1 else None
@@ -551,7 +537,7 @@ def looks(points: Sequence[Row], layout: Layout) -> dict[str, Any]:
         scale = alt.Scale(domain=kinds, range=[[1, 0], *(OF_THEORY[name] for name in layout.theory)])
         look["strokeDash"] = alt.StrokeDash("kind:N", scale=scale, legend=kind)
     else:
-        # Backwards, since Vega merges legends of equal domains, and dashes cut the outlines of symbols.
+        # The order is reversed: Vega would merge legends of equal order, and dash the symbols.
         scale = alt.Scale(domain=names[::-1], range=[drawn[name].dash for name in names[::-1]])
         look["strokeDash"] = alt.StrokeDash("series:N", scale=scale, legend=None)
     return look
@@ -566,7 +552,7 @@ def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
 
 
 def in_words(points: Sequence[Row], layout: Layout) -> str:
-    """The chart for those who cannot see it."""
+    """Description of the chart for screen readers."""
     at, up = ([point[name] for point in points] for name in ("x", "y"))
     ordered = sorted(points, key=lambda point: (point["row"], point.get("column", ())))
     shown = [*dict.fromkeys(point["panel"] for point in ordered)]
@@ -578,13 +564,13 @@ def in_words(points: Sequence[Row], layout: Layout) -> str:
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:
-    """Evenly spaced items, the first and the last among them, no more than the limit."""
+    """Choose at most ``most`` evenly spaced items, including the first and the last."""
     last = len(items) - 1
     return [items[at] for at in np.unique(np.linspace(0, last, min(len(items), most)).round().astype(int))]
 
 
 def clean(value: Any) -> Any:
-    """JSON has no NaN; six digits are more than a figure shows."""
+    """Round a float to six digits, and replace NaN and infinity by None, as JSON needs."""
     if not isinstance(value, float):
         return value
     return float(f"{value:.6g}") if math.isfinite(value) else None

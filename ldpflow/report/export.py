@@ -1,4 +1,4 @@
-"""A run for others: one DuckDB file with ready views."""
+"""Export a run as one DuckDB file with views."""
 
 from __future__ import annotations
 
@@ -28,13 +28,11 @@ SESSION = {
 
 
 def export_duckdb(results: Results, file: str | os.PathLike[str], replace: bool = False) -> None:
-    """Write the tables and the views of views.sql; an existing file only if it may be replaced.
+    """Write the tables of a run and the views of views.sql. With ``replace`` an existing file is replaced.
 
-    Tables: ``summary``, ``stored_replicates``, ``paths``, ``trajectories``, ``trajectory_summary``,
-    ``sessions``. The view ``replicates`` has the stored rows with the settings of their path.
-    The summary has five more columns: ``setting`` and ``series`` say what tells its rows apart,
-    ``level_state`` and ``barred`` whether a method holds its level and why it is not recommended, ``place``
-    its place in its setting (see ldpflow.results.arena).
+    The tables are ``summary``, ``stored_replicates``, ``paths``, ``trajectories``, ``trajectory_summary`` and
+    ``sessions``. The view ``replicates`` has the stored rows with the settings of their path. The summary has
+    the further columns of :func:`in_words`.
     """
     target = Path(file)
     if target.is_dir() or (target.exists() and not replace):
@@ -84,7 +82,6 @@ def fill(connection: duckdb.DuckDBPyConnection, results: Results) -> None:
 
 
 def path_settings(results: Results) -> dict[str, str]:
-    """The settings that distinguish a path from the study's others, by path."""
     rows = list({row["path"]: row for row in results.rows}.values())
     names = [name for name in results.parameters if name not in ("n", "level", "coordinate")]
     distinguishing = distinguishing_columns(names, rows)
@@ -92,7 +89,11 @@ def path_settings(results: Results) -> dict[str, str]:
 
 
 def in_words(results: Results) -> pa.Table:
-    """The summary with the columns ``setting``, ``series``, ``level_state``, ``barred`` and ``place``."""
+    """Summary with five further columns.
+
+    ``setting`` and ``series`` distinguish paths and methods, ``level_state`` says whether a method holds its
+    level, ``barred`` why it is never recommended, and ``place`` its rank among the methods of its setting.
+    """
     setting = path_settings(results)
     rows = results.table.to_pylist()
     ranked = [[entry.row for entry in s.entries if not entry.barred] for s in settings_of(rows)]

@@ -1,8 +1,8 @@
-"""Figures of one form (:mod:`ldpflow.report.charts`): measures, protocols, trajectories, rates and risks.
+"""Figures that :mod:`ldpflow.report.charts` draws: measures, protocols, trajectories, rates and risks.
 
-A figure takes :class:`~ldpflow.report.results.Results` and the factor on its axis and returns an Altair
-chart, or raises :class:`~ldpflow.errors.InputError` where the run has nothing to show. Bars and bands are
-Monte Carlo intervals of 95%: Wilson's for shares, +-1.96 MCSE for means.
+The function of a figure takes :class:`~ldpflow.report.results.Results` and the factor on the axis. It returns
+an Altair chart, or raises :class:`~ldpflow.errors.InputError` if the run has no data for the figure. Bars and
+bands are 95% Monte Carlo intervals: Wilson's for coverage, mean +- 1.96 MCSE for means.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ldpflow.store.schema import STATISTICS
 
 MAX_POINTS = 60
 MAX_ACROSS = 4
-"""Most columns of panels that a figure chooses by itself."""
+"""Most columns of panels of a figure whose columns the user does not choose."""
 FULL = 0.6
-"""Share of a grid's panels that must have cells; a figure of fewer has no grid."""
+"""Least share of a grid's panels that must have cells. With fewer the panels form no grid."""
 
 
 class Asked(NamedTuple):
-    """Factors that a person asks for in the rows, columns and colours of a figure.
+    """Factors that the user chose for the rows, columns and colours of a figure.
 
-    Empty: chosen by the design. ``method`` is a method with its settings.
+    Empty: chosen by the design. The factor ``series`` is the method with its settings.
     """
 
     rows: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, results: Results, x: str | None = None, **names: str | Sequence[str] | None) -> Asked:
-        """Check names of factors: a sequence, or a text with commas. None may stand twice."""
+        """Check names of factors, given as a sequence or a text with commas. No name may occur twice."""
         known = [*results.parameters, *results.method_settings] if results.rows else results.path_settings
         found: dict[str, tuple[str, ...]] = {}
         used = [x]
@@ -64,10 +64,10 @@ class Asked(NamedTuple):
 def arrange(
     results: Results, rows: Sequence[Row], factors: Sequence[str], asked: Asked
 ) -> Callable[[Row], Row]:
-    """A function that gives a row of the results its place: ``row``, ``column`` and what a page filters by.
+    """Function that gives a row of the results its ``row``, ``column`` and ``panel`` in a figure.
 
-    No factor is left out. Unless columns are asked for, the free factor with the most values, but at most
-    MAX_ACROSS, makes them; the others make rows.
+    It also gives the fields by which a page filters. Every factor makes rows or columns. By default the
+    columns are those of the factor with the most values, of the factors with at most MAX_ACROSS.
     """
     free = [name for name in factors if name not in (*asked.rows, *asked.cols, *asked.color)]
     down, across = [*asked.rows, *free], list(asked.cols)
@@ -101,12 +101,12 @@ def arrange(
 
 
 def order(row: Row, names: Sequence[str]) -> list[tuple[bool, Any]]:
-    """Key of a row by factors; series in their own order."""
+    """Sort key of a row by factors. Series have their own order."""
     return present_last(row, ["series_rank" if name == "series" else name for name in names])
 
 
 def interval(mean: float, error: float | None, log: bool) -> dict[str, float]:
-    """Ends of the 95% Monte Carlo interval of a mean; on a logarithmic axis above a tenth of it."""
+    """95% Monte Carlo interval of a mean. For a logarithmic axis its lower end is at least mean / 10."""
     if error is None:
         return {}
     half = Z95 * error
@@ -117,13 +117,11 @@ def is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-# Measures of cells
-
-
 class PlottedMeasure(NamedTuple):
-    """A measure of the summary as a figure shows it: see :class:`ldpflow.report.charts.Layout`.
+    """A measure of the summary that a figure shows: its column, and how it is drawn.
 
-    ``ideal`` is the value that is right, ``shared`` the column of a line of theory.
+    ``ideal`` is the value that is right, ``shared`` a column of theory. The others are those of
+    :class:`ldpflow.report.charts.Layout`.
     """
 
     column: str
@@ -144,9 +142,7 @@ MEASURES = {
     "length": LENGTH._replace(shared="oracle_length"),
     "relative-length": PlottedMeasure("length_relative", "mean length / oracle length", 1.0, log=True),
     "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", 0.0),
-    "coverage-difference": PlottedMeasure(
-        "paired_coverage_difference", "coverage, paired difference to {}", 0.0
-    ),
+    "coverage-difference": PlottedMeasure("paired_coverage_difference", "paired difference to {}", 0.0),
     "length-ratio": PlottedMeasure("paired_length_ratio", "mean length / that of {}", 1.0, log=True),
     "standard-error": PlottedMeasure("relative_error_model_se", "model SE / empirical SE - 1", 0.0),
     "protocols": LENGTH._replace(shared="bound"),
@@ -156,11 +152,11 @@ PAIRED = ("coverage-difference", "length-ratio")
 CAPTIONS: dict[str, dict[str, Any]] = tomllib.loads(
     files("ldpflow.report").joinpath("captions.toml").read_text(encoding="utf-8")
 )
-"""Heading and caption of the figures by name."""
+"""Heading and caption of every figure, by its name."""
 
 
 def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
-    """A measure of the cells over a factor; over a setting of methods (beta, B) lines are the n."""
+    """Draw a measure of the cells over a factor. Over a setting of methods (beta, B) each n has a line."""
     usable_x(results, x)
     what = MEASURES[name]
     rows, own = cells_of(results, name), x in results.method_settings
@@ -172,8 +168,6 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         line = labels(rows, results.names, [name for name in results.method_settings if name != x])
         one = len({row["method"] for row in rows}) == 1
         rows = [row | {"series": line(row).partition(", ")[2] if one else line(row)} for row in rows]
-    elif name == "bias":
-        rows = one_per_estimate(rows, x)
     if renamed := own or name == "protocols":
         rank_series(rows, results.method_settings)
     varying = [*results.varying(without=(x,)), "series"]
@@ -201,8 +195,6 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
-    drawn = {results.label(row): row["series"] for row in rows}  # bias has a name for several
-    known = [(drawn.get(series, series), method) for series, method in results.series.items()]
     axis = what.axis.replace("unit of θ", results.unit)
     if name == "coverage" and any(point["failures"] for point in points):
         axis += ", failures as misses"
@@ -211,7 +203,7 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         results.names[x].axis,
         axis.format(results.baseline),
         list(families.items()),
-        known=[] if renamed or colour != ["series"] else known,
+        known=[] if renamed or colour != ["series"] else list(results.series.items()),
         log_x=results.names[x].logarithmic,
         log_y=what.log,
         ranked=what.ranked or len({point["x"] for point in points}) == 1,
@@ -232,13 +224,13 @@ def cells_of(results: Results, name: str) -> list[Row]:
 def usable_x(results: Results, x: str) -> None:
     values = {name: results.values(name) for name in (*results.parameters, *results.method_settings)}
     known = [name for name, found in values.items() if found and all(map(is_number, found))]
-    known += [name for name, found in values.items() if name not in known and len(found) > 1]  # as of laws
+    known += [name for name, found in values.items() if name not in known and len(found) > 1]  # such as laws
     if x not in known:
         raise InputError("x", x, f"one of {', '.join(known)}", closest(x, known))
 
 
 def describe_left_out(rows: Sequence[Row], x: str, column: str) -> str:
-    """A sentence on the cells that have no place in a figure; empty where all have."""
+    """Sentence on the cells that a figure cannot show. Empty if it shows all."""
     drawn = {row["method"] for row in rows if row.get(x) is not None}
     names = sorted({row["method"] for row in rows} - drawn)
     found = [f"{', '.join(names)}, which {'has' if len(names) == 1 else 'have'} no {x}"] if names else []
@@ -247,41 +239,22 @@ def describe_left_out(rows: Sequence[Row], x: str, column: str) -> str:
     return f"Left out: {'; '.join(found)}." if found else ""
 
 
-def one_per_estimate(rows: Sequence[Row], x: str) -> list[Row]:
-    """The methods that have the same estimates (the average) in all cells, as one series."""
-    cells: dict[str, list[tuple[Any, ...]]] = {}
-    for row in rows:
-        names = ("path", "level", "coordinate", x, "bias", "empirical_se")
-        cells.setdefault(row["series"], []).append(tuple(row[name] for name in names))
-    shared: dict[tuple[Any, ...], list[str]] = {}
-    for series, found in cells.items():
-        shared.setdefault(tuple(sorted(found)), []).append(series)
-    methods = {row["series"]: row["method"] for row in rows}
-    words = {
-        same[0]: ", ".join(dict.fromkeys(methods[series] for series in same)) if len(same) > 1 else same[0]
-        for same in shared.values()
-    }
-    if len(words) == 1 < len(cells):
-        words = dict.fromkeys(words, "average (all methods)")
-    return [row | {"series": words[row["series"]]} for row in rows if row["series"] in words]
-
-
 OF_PROTOCOLS = (
     "protocol", "algorithm", "mechanism", "sampling", "bins", "bits", "interaction_rounds", "k", "rounds",
     "efficient_se", "scale_guess", "gamma", "c", "theta0", "batch_size", "horizon", "radius",
 )  # fmt: skip
-"""Settings that belong to one protocol or follow from it, and are not what a panel holds fixed."""
+"""Settings that belong to one protocol or follow from it. They make no panels."""
 
 PREFERRED = ("oracle", "TR", "BM", "BB")
-"""Interval methods of a path of which the first that a run has stands for LDP-SGD."""
+"""Interval methods. The first of them that a run has is drawn for LDP-SGD."""
 
 
 def default_rows(results: Results) -> list[Row]:
-    """A row per cell of every protocol, of its default interval, with the bound's length.
+    """Rows of the default interval of every protocol and cell, with the length of the efficiency bound.
 
-    The bound is 2 z times the standard error of the efficiency bound. LDP-SGD has the oracle's length where
-    the run has it. Cells whose intervals end at the range in more than half of the replicates are left out:
-    such a length measures nothing.
+    That length is 2 z s, with the normal quantile z at 1/2 + level/2 and the standard error s of the bound.
+    Cells whose intervals end at the public range in more than half of the replicates are left out, since the
+    range limits their length.
     """
     if not results.values("protocol"):
         raise InputError("figure", "protocols", "a run whose study has a table [protocol]")
@@ -308,7 +281,7 @@ def default_rows(results: Results) -> list[Row]:
 
 
 class Curves(NamedTuple):
-    """Statistics that share an axis, and what the legend calls each."""
+    """Statistics that share an axis, each with its words in the legend."""
 
     statistics: dict[str, str]
     axis: str
@@ -342,9 +315,9 @@ CURVES = {
     "threshold": Curves({"threshold": "in use"}, "clipping threshold", "Clipping threshold"),
 }
 COLOURED = ("algorithm", "mechanism", "mu", "epsilon")
-"""Factors for colours: the first that varies is used, with settings that only some paths have."""
+"""Factors for colours. The first that varies is used, with settings that only some paths have."""
 MAX_COLOURS = 8
-"""Most lines that are told apart by settings that only some paths have: more get panels."""
+"""Most lines of one panel that differ by settings that only some paths have."""
 THEORY = {"bound": "proved bound", "limit": "leading term"}
 
 
@@ -355,7 +328,7 @@ def curves_of(results: Results) -> dict[str, Curves]:
 
 
 def trajectory(results: Results, x: str, name: str, asked: Asked) -> Any:
-    """Statistics of the paths against ``x``: n or step; where n does not move, ``n`` means the step."""
+    """Draw statistics of the paths against n or step. If n is constant along the paths, n means the step."""
     curves = curves_of(results)[name]
     if x not in ("n", "step"):
         raise InputError("x", x, "n or step")
@@ -395,9 +368,10 @@ def trajectory(results: Results, x: str, name: str, asked: Asked) -> Any:
 
 
 def place_paths(results: Results, rows: Sequence[Row], factors: Sequence[str], asked: Asked) -> list[Row]:
-    """The rows of paths, each with its ``place`` and its ``series``, in the order of the series.
+    """Rows of paths with their ``place`` and ``series``, in the order of the series.
 
-    Settings that only some paths have (an algorithm's own) make series, if they are not too many.
+    Settings that only some paths have, such as those of one algorithm, make series if these are at most
+    MAX_COLOURS.
     """
     free = [name for name in factors if name not in (*asked.rows, *asked.cols, *asked.color)]
     series = [*asked.color] or [name for name in COLOURED if name in free][:1]
@@ -412,16 +386,13 @@ def place_paths(results: Results, rows: Sequence[Row], factors: Sequence[str], a
 
 
 def families(points: Sequence[Row]) -> list[tuple[str, str]]:
-    """Series of the points, with a ramp of colours if all have settings."""
+    """Series of the points with their families. If all have settings, one family gives a ramp of colours."""
     names = dict.fromkeys(point["series"] for point in points)
     return [(name, "" if all(" = " in other for other in names) else name) for name in names]
 
 
-# Statistics at the end of every path
-
-
 class End(NamedTuple):
-    """Statistics of which the first that a path has is drawn, and what the figure says of them."""
+    """Statistics at the end of paths, and words of their figure. The first that a path has is drawn."""
 
     statistics: Sequence[str]
     heading: str
@@ -438,9 +409,9 @@ ENDS = {
 
 
 def end_rows(results: Results, statistics: Sequence[str]) -> list[Row]:
-    """One row per path: the first of some statistics that it has, at its last checkpoint.
+    """Rows of the first of some statistics that a path has, at the path's last checkpoint.
 
-    A path that serves every n stands at every n at which another one ends.
+    A path that serves every n also has a row at every n at which another path ends.
     """
     rows = [r for r in results.followed if r["stat"] in statistics and r["mean"] is not None]
     at_ends = last_rows(rows)
@@ -451,17 +422,17 @@ def end_rows(results: Results, statistics: Sequence[str]) -> list[Row]:
 
 
 def at_end(results: Results, x: str, name: str, asked: Asked) -> Any:
-    """A statistic at the end of the paths against a setting of problem or algorithm, or n if it varies.
+    """Draw a statistic at the end of the paths against n or another number that varies.
 
-    Both axes are logarithmic, so that a rate is a straight line. A path without the setting (a baseline
-    without a budget) is drawn level. Theory's rates have no constants that mean anything at these sizes:
-    their lines start at each series' first point and show the slope.
+    Both axes are logarithmic: a rate is a straight line. A path without the setting, such as a baseline
+    without a budget, is a horizontal line. A line of theory for a rate starts at the first point of its
+    series and shows only the slope: the constants of the theorem mean nothing at these sizes.
     """
     end = ENDS[name]
     rows = end_rows(results, end.statistics)
     if not rows:
         raise InputError("figure", name, f"a run with [trajectory] that has {' or '.join(end.statistics)}")
-    # The horizon is n itself.
+    # The horizon equals n.
     names = ["n", *(factor for factor in results.path_varying if factor != "horizon")]
     names = [factor for factor in names if len({repr(row.get(factor)) for row in rows}) > 1]
     able = [k for k in names if all(is_number(row[k]) for row in rows if row[k] is not None)]

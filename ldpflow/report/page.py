@@ -1,4 +1,4 @@
-"""The report: one HTML file with everything in it, that opens from disk without a network."""
+"""The report of a run: one HTML file that opens from disk without a network."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import vl_convert
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from ldpflow.columns import counted, round_text, short
+from ldpflow.columns import round_text, short
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.documents import read_text, templates
 from ldpflow.errors import DamagedRun, InputError
@@ -35,21 +35,21 @@ from ldpflow.study.reading import stored_plugins
 from ldpflow.study.stored import stored_left_out
 
 RELOAD_SECONDS = 10
-"""Seconds after which a page that follows a sweep is read again by the browser."""
+"""Seconds after which a browser reloads the page of a running sweep."""
 
 LOOK_SECONDS = 2.0
-"""Least seconds between two looks at a run that is followed; a page is made at most a fifth of the time."""
+"""Least seconds between two checks of a running sweep for new files."""
 
 
 TALL = {"coverage": 12, "explanation": 6, "zip": 9, "paper": 9}
-"""Rows of panels that a figure of the page begins with; others have :data:`LOW`. Its supplement has all."""
+"""Most rows of panels of a figure on the page, by figure. Others have :data:`LOW`. A supplement has all."""
 LOW = 3
 
 
 def report_html(results: Results, live: bool = False, notes: str = "") -> str:
-    """The whole page; a ``live`` one reads itself again every RELOAD_SECONDS seconds.
+    """HTML of the whole page. A ``live`` page reloads itself every RELOAD_SECONDS seconds.
 
-    ``notes`` is Markdown: prose under its headings goes to the sections that have these headings.
+    ``notes`` is Markdown. Text under a heading of the page goes to that section of the page.
     """
     settings = settings_of(results.rows)
     html = render_page(
@@ -57,7 +57,6 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
         draw_figures(results),
         name=results.name,
         findings=answers.findings(results).sentences,
-        lead=lead(results),
         picker=picker(results),
         progress=progress(results.store, results.sessions, results.table, lambda: results.trajectories, live),
         facts=facts(results),
@@ -85,7 +84,6 @@ def report_html(results: Results, live: bool = False, notes: str = "") -> str:
 
 
 def words(results: Results) -> list[tuple[str, str]]:
-    """The glossary: words of measures, settings of the study, diagnostics that are shown."""
     found: dict[str, str] = dict(CAPTIONS["words"])
     if not results.rows:
         found = {name: found[name] for name in ("n", "replicate", "MCSE")}
@@ -101,7 +99,6 @@ def words(results: Results) -> list[tuple[str, str]]:
 
 
 def picker(results: Results) -> list[dict[str, Any]]:
-    """Factors and values that the page can be filtered by."""
     rows = [*results.rows, *results.followed]
     found = []
     for name, label in results.picked.items():
@@ -113,15 +110,15 @@ def picker(results: Results) -> list[dict[str, Any]]:
 
 
 def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, **values: Any) -> str:
-    """A page with its styles, scripts and figures (id, heading, caption, chart)."""
+    """Render a page with figures, each given as id, heading, caption and chart."""
     sections, specs = [], {}
     for name, heading, caption, chart in figures:
         spec = specs[name] = chart_json(chart)
         section = {"id": name, "heading": heading, "caption": caption, "alt": spec["description"]}
         section["left_out"] = spec["usermeta"].get("left_out")
         sections.append(section | {"tall": TALL.get(name, LOW) if "facet" in spec else 0})
-    bundle: Any = vl_convert.javascript_bundle  # its stub lacks the default
-    text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # nothing in it ends a script
+    bundle: Any = vl_convert.javascript_bundle  # the type stub lacks the default of its argument
+    text = json.dumps(specs, separators=(",", ":")).replace("<", "\\u003c")  # no text can end the script
     return (
         templates("ldpflow.report", html=True)
         .get_template(template)
@@ -137,7 +134,7 @@ def render_page(template: str, figures: Sequence[tuple[str, str, str, Any]], /, 
 
 
 def chart_json(chart: Any) -> dict[str, Any]:
-    """A chart as Vega-Lite. Its data are put in afterwards: Altair would check every value."""
+    """Convert a chart to Vega-Lite. The data are added at the end: Altair would check every value."""
     data = chart.data
     if data is alt.Undefined:
         return dict(chart.to_dict())
@@ -146,7 +143,7 @@ def chart_json(chart: Any) -> dict[str, Any]:
 
 
 def pack(rows: Sequence[Row]) -> dict[str, Any]:
-    """Data by columns, with texts and numbers that occur often once: a third of the size."""
+    """Pack rows by columns. Values of columns with few different values are stored once and indexed."""
     packed: dict[str, Any] = {}
     for name in dict.fromkeys(name for row in rows for name in row):
         values = [row.get(name) for row in rows]
@@ -158,7 +155,7 @@ def pack(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def write_page(store: RunStore, text: str, file: str | None = None) -> str:
-    """Write a page, by default ``report.html`` in the run; its place."""
+    """Write a page, by default to ``report.html`` in the run. Return its path."""
     if file is None:
         store.publish("report.html", text.encode())
         return f"{store.address.rstrip('/')}/report.html"
@@ -175,8 +172,8 @@ def follow(
 ) -> Results:
     """Write the page of a running sweep whenever its files change, until the sweep has ended.
 
-    ``on_page`` is called with the place and the text of every page. Returns the results of the last one,
-    which does not read itself again.
+    ``on_page`` is called with the path and the text of every page. The last page does not reload itself. Its
+    results are returned.
     """
     store = RunStore(run)
     if store.read_study() is None:
@@ -192,6 +189,7 @@ def follow(
                 on_page(write_page(store, text, file), text)
                 if not results.running:
                     return results
+            # At most a fifth of the time goes into making pages.
             time.sleep(max(LOOK_SECONDS, 4 * (time.monotonic() - started)))
     except KeyboardInterrupt:
         if results is not None:
@@ -207,7 +205,7 @@ def fingerprint(store: RunStore) -> str:
 
 
 def latest(run: str) -> Results | None:
-    """What a running sweep has stored; None where that is nothing yet."""
+    """Results that a running sweep has stored so far, or None if it has stored none."""
     try:
         return Results.load(run, from_parts=True)
     except InputError:
@@ -218,7 +216,6 @@ def latest(run: str) -> Results | None:
 
 
 def in_a_line(kind: str) -> str:
-    """An interval method by its kind and its title; by its kind alone where it is not installed."""
     method = INTERVAL_METHODS.get(kind)
     if method is None:
         return kind
@@ -231,11 +228,11 @@ def read_notes(file: str | os.PathLike[str]) -> str:
 
 
 def insert_notes(html: str, notes: str) -> str:
-    """Put a person's prose under the headings of a page.
+    """Put the user's prose under the headings of a page.
 
-    Text before the first heading goes below the findings; a heading that the page lacks makes a section of
-    its own after the answers: methods at a glance, coverage, the choice. HTML in the notes is shown as text,
-    and pictures are links: the page stays one file without scripts of others.
+    Text before the first heading goes below the findings. A heading that the page lacks makes a new section
+    after the recommended methods. HTML in the notes is shown as text, and pictures are not loaded: the page
+    stays one file without foreign scripts.
     """
     markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
     parts: list[tuple[str, list[Any]]] = [("", [])]
@@ -243,7 +240,7 @@ def insert_notes(html: str, notes: str) -> str:
     for token in tokens:
         if token.type == "heading_open" and token.level == 0 and token.tag in ("h1", "h2"):
             parts.append((next(tokens).content.strip(), []))
-            next(tokens)  # its end
+            next(tokens)  # the end of the heading
         else:
             parts[-1][1].append(token)
     for heading, found in parts:
@@ -261,7 +258,7 @@ def insert_notes(html: str, notes: str) -> str:
 
 
 def draw_figures(results: Results) -> list[tuple[str, str, str, Any]]:
-    """(id, heading, caption, chart) of the figures that the run has data for."""
+    """Id, heading, caption and chart of each figure for which the run has data."""
     figures = figures_of(results)
     axes = dict.fromkeys(figures, "n")
     if len(results.values("beta")) > 1:
@@ -280,41 +277,12 @@ def draw_figures(results: Results) -> list[tuple[str, str, str, Any]]:
         except DamagedRun:
             raise
         except InputError:
-            continue  # the run has nothing of the kind
+            continue  # the run has no data for it
     return found
 
 
 MANY = 4
-"""Series from which on the report has the figure of the choice between them."""
-
-
-def lead(results: Results) -> str:
-    """The cells and the followed paths, in a sentence each."""
-    found = []
-    if rows := results.rows:
-        level = " and ".join(f"{100 * v:g}%" for v in results.values("level"))
-        methods = ", ".join(results.values("method"))
-        text = f"{counted(len(rows), 'cell')} of nominal {level} intervals ({methods})"
-        names = (*results.varying(), *results.method_settings)
-        found.append(f"{text}{varying_settings(results, rows, names)} per cell.")
-    if rows := results.followed:
-        paths, steps = (len({row[name] for row in rows}) for name in ("path", "step"))
-        text = f"{paths} path{'s' if paths > 1 else ''} followed at {steps} checkpoints"
-        text += f" up to n = {short(max(row['n'] for row in rows))}"
-        found.append(f"{text}{varying_settings(results, rows, results.path_varying)} per path.")
-    return " ".join(found)
-
-
-def varying_settings(results: Results, rows: Sequence[Row], names: Sequence[str]) -> str:
-    """Values of the settings, and the number of replicates."""
-    found = []
-    for name in names:
-        each = [short(value) for value in distinct(rows, name)]
-        some = ", ".join(each[:10] + ["..."] * (len(each) > 10))
-        found += [f"{results.names.label(name)} in {{{some}}}"] if len(each) > 1 else []
-    counts = distinct(rows, "replicates")
-    replicates = " to ".join(dict.fromkeys(map(short, (counts[0], counts[-1]))))
-    return (f": {'; '.join(found)}" if found else "") + f". {replicates} replicates"
+"""Least number of series for which the report has the figure of coverage against length."""
 
 
 def facts(results: Results) -> list[tuple[str, str]]:
@@ -358,7 +326,7 @@ def list_values(value: Any) -> str:
 
 
 def commands(results: Results) -> list[str]:
-    """The command that gives the rows again, bit for bit; those of the sessions if no study file does."""
+    """Command that computes the rows again bit for bit. Without a study file: commands of all sessions."""
     if not results.design.text:
         return [command_of(session) for session in results.sessions]
     folder = shlex.quote(f"runs/{results.name}-again")

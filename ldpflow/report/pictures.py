@@ -1,4 +1,4 @@
-"""Figures by name; those of forms of their own: explanation, zip plots, published numbers, the choice."""
+"""All figures by name, and the functions of some: explanation, zip, paper, choice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 from functools import partial
 from inspect import signature
-from textwrap import wrap
 from typing import Any, NamedTuple
 
 import altair as alt
@@ -16,9 +15,9 @@ import numpy as np
 from ldpflow.errors import InputError
 from ldpflow.report import charts, figures
 from ldpflow.report.answers import COVERAGE, findings
-from ldpflow.report.figures import CAPTIONS, CURVES, PAIRED, Asked, Curves, arrange, interval
+from ldpflow.report.figures import CAPTIONS, CURVES, Asked, Curves, arrange, interval
 from ldpflow.report.results import Results, Row, distinct
-from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, judge, settings_of
+from ldpflow.results.arena import FAILS, HOLDS, UNDECIDED, settings_of
 from ldpflow.results.measures import Z95
 from ldpflow.results.published import NAMES, Comparison, compare
 from ldpflow.results.summary import stored_cells
@@ -30,14 +29,14 @@ PARTS = {
     "bias": "bias", "length": "length", "variability": "variability", "shape": "shape",
     "joint": "several at once", "dependence": "dependence", "limits": "asymmetric limits",
 }  # fmt: skip
-"""Words of the effects of an explanation: see :mod:`ldpflow.results.decomposition`."""
+"""Words for the effects of an explanation: see :mod:`ldpflow.results.decomposition`."""
 NO_BREAK = "\u00a0=\u00a0"
-# Light ones, since those of methods are dark.
+# Light colours, since the colours of methods are dark.
 COLOURS = ("#eedd88", "#77aadd", "#bbcc33", "#ffaabb", "#dddddd", "#b9a0d8", "#99ddff", "#55585e")
 
 
 def parts_of(row: Row) -> dict[str, float]:
-    """Terms that add up to the coverage, failures as misses, less the level, where they are defined."""
+    """Terms that add up to coverage, failures as misses, less level. Empty if they are not defined."""
     found = {PARTS[name]: row[f"{name}_effect"] for name in PARTS if row.get(f"{name}_effect") is not None}
     if found:
         found["no interval"] = row[COVERAGE] - row["coverage"]
@@ -45,7 +44,7 @@ def parts_of(row: Row) -> dict[str, float]:
 
 
 def explanation(results: Results, asked: Asked) -> Any:
-    """A stacked bar for each cell: the terms of coverage less level, and their sum with its error."""
+    """Draw a stacked bar for each cell: the terms of coverage less level, and their sum with its error."""
     points: list[Row] = []
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the parts of the explanation")
@@ -62,11 +61,7 @@ def explanation(results: Results, asked: Asked) -> Any:
     colours = zip((*PARTS.values(), "no interval"), COLOURS, strict=True)
     shown = {name: shade for name, shade in colours if any(name in point for point in points)}
     names = [*results.series]
-    # No line ends between a setting and its value; the first of two lines is above the middle of its bar.
-    lines = {name: wrap(name.replace(" = ", NO_BREAK), 22, break_long_words=False) for name in names}
-    first: Any = alt.condition("length(datum.label) > 22", alt.value("bottom"), alt.value("middle"))
-    names_of_bars = alt.Axis(labelExpr=f"{json.dumps(lines)}[datum.label]", labelLimit=0, labelBaseline=first)
-    y = alt.Y("series:N", sort=names, title=None, axis=names_of_bars)
+    y = alt.Y("series:N", sort=names, title=None, axis=alt.Axis(labelLimit=0))
     heading = "coverage - level"
     x = alt.X("effect:Q", title=heading, axis=alt.Axis(tickCount=5, labelExpr=charts.LABEL), stack="zero")
     colour = alt.Color("part:N", scale=charts.named_scale(shown), legend=alt.Legend(title=None))
@@ -93,9 +88,9 @@ def explanation(results: Results, asked: Asked) -> Any:
         f"{worst['gap']:+.3f} for {worst['series']}, {worst['panel']}; main cause: {worst['cause']}."
     )
     count = len({point.get("column", point["row"]) for point in points})
-    # Labels of rows stand beside them, turned.
+    # Labels of rows are turned by 90 degrees: a row must be as high as its label is long.
     longest = max(len(line) for point in points for line in point["row"][1].split(", "))
-    height = max((13 * max(map(len, lines.values())) + 2) * len(names), 60, round(charts.LETTER * longest))
+    height = max(15 * len(names), 60, round(charts.LETTER * longest))
     size = {"width": {1: 480, 2: 340}.get(count, 200), "height": height}
     undefined = sum(not any(name in point for name in shown) for point in points)
     absent = f"{undefined:,} of {len(points):,} cells have no bar: no parts are defined." if undefined else ""
@@ -105,21 +100,18 @@ def explanation(results: Results, asked: Asked) -> Any:
     return chart
 
 
-# Zip plots (Morris, White and Crowther, 2019): every interval of a cell, the worst on top
+# Zip plots (Morris, White and Crowther, 2019): intervals of a cell, ordered by error
 
 MAX_INTERVALS = 150
-FEW_CELLS = 12
-"""Cells of which a zip plot draws all; of more it draws those that the findings name."""
 REACH = 3.0
-"""A zip plot is cut at so many times the 90% quantile of the distances of limits from the truth."""
+"""Limits are cut at this multiple of the 90% quantile of their distances from the truth."""
 
 
 def zip_plot(results: Results) -> Any:
-    """Zip plots of the cells that the findings name, and of all others of a run with few cells.
+    """Draw zip plots of the cells that the findings name.
 
-    Intervals are ranked by |estimate - theta| / (length / 2): those above 1 miss (for symmetric methods; a
-    bootstrap interval may be a little off that order). The colours of misses above the nominal level's line,
-    and only there, is what a good method looks like.
+    Intervals are ranked by |estimate - theta| / (length / 2). A symmetric interval misses theta if this is
+    above 1. If a method holds its level, the coloured misses are above the line of the nominal level.
     """
     heading = "rank of |error| / half length (%)"
     ticks = alt.Axis(values=[0, 50, 80, 90, 100], grid=False, labelExpr=charts.LABEL)
@@ -134,9 +126,6 @@ def zip_plot(results: Results) -> Any:
     points: list[Row] = []
     absent, most = [], 0
     cells = findings(results).cells
-    others = [row for row in results.rows if all(row is not other for _, other in cells)]
-    if len(results.rows) <= FEW_CELLS:
-        cells, others = [*cells, *((judge(row), row) for row in others)], []
     for reason, row in cells:
         lines = intervals(results, row)
         settings = results.names.settings(row, results.varying())
@@ -150,10 +139,10 @@ def zip_plot(results: Results) -> Any:
         name = "\n".join(filter(None, lines_of_name))
         fixed = results.picks(row) | {"row": (len(points), name), "level": 100 * row["level"]}
         points += [line | fixed for line in lines]
-    if others:
+    if others := len(results.rows) - len({id(row) for _, row in cells}):
         absent.append(
-            f"Not drawn: {len(others):,} of {len(results.rows):,} cells, which are not the lowest of "
-            f"a method that holds or fails (of up to {FEW_CELLS} cells all are drawn)."
+            f"Not drawn: {others:,} of {len(results.rows):,} cells, which are not the lowest of a method "
+            "that holds or fails (a condition chooses others)."
         )
     if not points:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")
@@ -172,7 +161,7 @@ def zip_plot(results: Results) -> Any:
 
 
 def intervals(results: Results, row: Row) -> list[Row]:
-    """Evenly spaced ranks of the intervals of one cell, at most MAX_INTERVALS."""
+    """Intervals of one cell at evenly spaced ranks, at most MAX_INTERVALS."""
     wanted = {cell_id({name: row.get(name) for name in cell_keys(results.table.schema)})}
     stored = stored_cells(results.store, row["path"].removeprefix("p"), wanted, damaged=results.damaged)
     cells = [
@@ -189,7 +178,7 @@ def intervals(results: Results, row: Row) -> list[Row]:
     order = np.argsort(np.abs(cell.estimate - cell.truth) / half, kind="stable")
     ranks = charts.spread(range(count), MAX_INTERVALS)
     low, high = ((limits - cell.truth)[order[ranks]] for limits in (cell.lower, cell.upper))
-    # One interval of any length would flatten all others.
+    # A single huge interval would make all others invisible.
     sizes = np.abs([low, high])
     finite = sizes[np.isfinite(sizes)]
     reach = REACH * float(np.quantile(finite, 0.9)) if len(finite) else 1.0
@@ -201,17 +190,14 @@ def intervals(results: Results, row: Row) -> list[Row]:
     ]
 
 
-# Published numbers
-
-
 def published_comparisons(results: Results) -> list[Comparison]:
     return [found for name in NAMES if (found := compare(results.table, name)).rows]
 
 
 def compare_with_published(results: Results) -> Any:
-    """Coverage and length of published cells, printed and ours, with 95% intervals.
+    """Draw coverage and length of published cells, as printed and of this run, with 95% intervals.
 
-    Lengths are divided by the printed one, so that all n share an axis.
+    Lengths are divided by the printed length: all n then share an axis.
     """
     points: list[Row] = []
     ranks: dict[str, int] = {}
@@ -222,7 +208,7 @@ def compare_with_published(results: Results) -> Any:
         panel = f"{row.measure}, τ = {row.tau:g}{vector}"
         place = {"row": (ranks.setdefault(panel, len(ranks)), panel), "column": (row.method, row.method)}
         place |= results.picks({"tau": row.tau, "n": row.n, "coordinate": row.coordinate})
-        # A rounding error, uniform within half a unit, adds its variance to the printed one.
+        # A printed number has a rounding error, uniform within half a unit of its last digit.
         printed_se = math.hypot(row.printed_se, row.half_unit / math.sqrt(3.0))
         for series, value, se in (
             ("this run", row.ours, row.ours_se),
@@ -243,14 +229,12 @@ def compare_with_published(results: Results) -> Any:
     return charts.draw(points, layout)
 
 
-# Coverage against length, the choice between methods
-
 FILLS = {HOLDS: 1.0, UNDECIDED: 0.45, FAILS: 0.0}
-"""How full the symbol of a method is, by its state in a setting."""
+"""Opacity of the symbol of a method, by its state in a setting."""
 
 
 def choice(results: Results, asked: Asked) -> Any:
-    """Coverage against length of all methods, a panel per setting; the recommended one has its name."""
+    """Draw coverage against length of all methods, a panel per setting. The recommended method has a name."""
     if asked.color:
         raise InputError("color", list(asked.color), "nothing: colours are the methods")
     settings = settings_of(results.rows)
@@ -314,22 +298,22 @@ def choice(results: Results, asked: Asked) -> Any:
 
 
 class Figure(NamedTuple):
-    """A figure: how it is drawn, its heading and its explanation on the report.
+    """A figure: the function that draws it, its heading and its caption.
 
-    ``draw`` takes the results and what can be asked of it: a factor on its axis (``x``), rows, columns and
-    colours of its panels (``asked``).
+    ``draw`` takes the results. It may also take the factor on the axis (``x``), and factors of rows, columns
+    and colours (``asked``).
     """
 
     draw: Callable[..., Any]
     heading: str
     caption: str
     marks: str = "Bars: 95% Monte Carlo intervals."
-    """What the marks of a figure in a file of its own are."""
+    """Sentence on lines, bands and bars, below the title of a figure in a file."""
     dashes: str = ""
-    """What a line of theory is, where points have one."""
+    """Sentence on a line of theory, added if the figure has one."""
 
     def chart(self, results: Results, x: str = "n", **names: Any) -> Any:
-        """Draw it by ``rows``, ``cols`` and ``color``, all factors."""
+        """Draw the figure. ``names`` has factors for ``rows``, ``cols`` and ``color``."""
         takes = signature(self.draw).parameters
         given: dict[str, Any] = {"x": x} if "x" in takes else {}
         if "asked" in takes:
@@ -344,7 +328,7 @@ class Figure(NamedTuple):
 
 
 def constants(results: Results) -> str:
-    """The number of replicates, and what a reader asks for first of the settings that do not vary."""
+    """Text of the main settings that do not vary, and of the number of replicates."""
     rows = [*results.rows, *results.followed]
     found = []
     for name in ("level", "epsilon", "mu", "law", "tau", "n"):
@@ -367,7 +351,6 @@ DRAWN: dict[str, Callable[..., Any]] = {
     **{name: partial(figures.at_end, name=name) for name in figures.ENDS},
     **{"choice": choice, "explanation": explanation, "zip": zip_plot, "paper": compare_with_published},
 }
-__all__ = ["FIGURES", "PAIRED", "figures_of", "published_comparisons"]
 FIGURES: dict[str, Figure] = {
     **{name: Figure(DRAWN[name], **caption) for name, caption in CAPTIONS.items() if name in DRAWN},
     **{name: along_a_path(name, curves) for name, curves in CURVES.items()},
@@ -375,5 +358,5 @@ FIGURES: dict[str, Figure] = {
 
 
 def figures_of(results: Results) -> dict[str, Figure]:
-    """The figures that a run may have: FIGURES, and one for every further statistic of its trajectories."""
+    """Figures that a run may have: FIGURES, and one per further statistic of its trajectories."""
     return FIGURES | {name: along_a_path(name, curves) for name, curves in figures.curves_of(results).items()}

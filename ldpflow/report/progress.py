@@ -1,4 +1,4 @@
-"""What the last sweep of a run has left undone, in a sentence."""
+"""Sentence on the replicates that the last sweep of a run has left undone."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def progress(
     read_followed: Callable[[], pa.Table],
     live: bool = False,
 ) -> str:
-    """Replicates of all paths, started or not, whether they may miss a target, and how to continue.
+    """Count finished replicates, say whether they may miss a target, and how to continue the sweep.
 
-    Nothing for a whole run. A ``live`` page follows the sweep, which is not to be continued.
+    Empty for a complete run. A ``live`` page does not say how to continue: its sweep runs.
     """
     last = sessions[-1] if sessions else {"ended": ""}
     running = last.get("ended") is None
@@ -38,13 +38,13 @@ def progress(
         text += f": {progress_text(counts).rstrip(',')}"
     if live:
         return f"{text}."
-    command = re.sub(r" --fresh(?!\S)", "", command_of(last))  # which would start over
+    command = re.sub(r" --fresh(?!\S)", "", command_of(last))  # --fresh would start over
     again = command if command.startswith("ldpflow sweep ") else "the same call as before"
     return f"{text}. To continue{' it, if it does not run' if running else ''}: {again}"
 
 
 def command_of(session: Mapping[str, Any]) -> str:
-    """The command of a session, without the path of the program; that of a Python script as it was."""
+    """Command of a session. The path of the program ``ldpflow`` is shortened."""
     command = str(session.get("command", ""))
     program, _, rest = command.partition(" ")
     return f"ldpflow {rest}" if program.endswith(("ldpflow", "ldpflow/__main__.py")) else command

@@ -1,4 +1,4 @@
-"""Results for figures and tables: one ordered row per cell and coordinate."""
+"""Results of a run for figures and tables: one ordered row per cell and coordinate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from ldpflow.columns import Column, distinguishing_columns, short, with_error
 from ldpflow.errors import InputError, plain_line, warn
-from ldpflow.results.arena import HOLDS, judge, why_barred
 from ldpflow.results.columns import CellRows, group_keys, known_columns
 from ldpflow.results.comparison import contrast, matches
 from ldpflow.results.design import RunDesign, run_design
@@ -21,7 +20,7 @@ from ldpflow.results.explanation import cell_identity, explain
 from ldpflow.results.references import entries
 from ldpflow.results.summary import stored_cells, stored_summary, stored_trajectory_summary
 from ldpflow.results.trajectories import meanings
-from ldpflow.results.where import condition, select_rows
+from ldpflow.results.where import select_rows
 from ldpflow.settings import closest
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.provenance import read_sessions
@@ -38,7 +37,7 @@ class Names(dict[str, Column]):
     """Display names of columns, from their declarations."""
 
     taus: Sequence[float] = ()
-    """Levels of the quantiles that are coordinates, if they are those of all rows."""
+    """Level of the quantile that each coordinate is. Empty if rows differ or coordinates are no quantiles."""
 
     def __missing__(self, name: str) -> Column:
         return Column(name, "string", "-", "")
@@ -47,7 +46,7 @@ class Names(dict[str, Column]):
         return self[name].label
 
     def value(self, name: str, value: Any) -> str:
-        """A setting and its value, as in ``ε = 0.5``; a kind by itself."""
+        """Text of a setting and its value, as in ``ε = 0.5``. Of a kind the text is the kind alone."""
         if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)
         if name == "coordinate":
@@ -63,27 +62,27 @@ class Results:
     """The results of a run."""
 
     rows: list[Row]
-    """Columns of the summary, then ``series``: method and the settings that distinguish its cells, and
-    ``series_rank``, its place among the series."""
+    """Columns of the summary, ``series`` (the method with those of its settings that vary) and
+    ``series_rank`` (order of the series)."""
     table: pa.Table
     """The summary itself."""
     trajectories: pa.Table
     """Summary of the trajectories, empty for a study without any."""
     study: dict[str, Any]
-    """Contents of study.toml, without the values of a pilot. Empty if there is no file."""
+    """Contents of study.toml without a pilot's values. Empty if there is no study.toml."""
     sessions: list[dict[str, Any]]
     store: RunStore
     damaged: Damaged = "refuse"
-    """Treatment of unusable parts. A list has the parts left out."""
+    """``refuse``: a damaged part is an error. A list: damaged parts are left out and added to the list."""
     versus: str = ""
-    """Series that a person wants the others compared with; by default chosen by the results."""
+    """Series that the user chose as baseline, or empty."""
 
     @classmethod
     def load(cls, run: str | os.PathLike[str], from_parts: bool = False, where: str | None = None) -> Results:
-        """Read a run directory; ``where`` is a condition on the rows of both summaries.
+        """Read a run directory. ``where`` is a condition on the rows of both summaries.
 
-        ``from_parts`` summarises the stored replicates instead of reading summary.parquet, which a running
-        sweep has not written yet. Parts that cannot be used are left out and listed.
+        With ``from_parts`` the stored replicates are summarised: a running sweep has not written
+        summary.parquet yet. Damaged parts are then left out and listed.
         """
         store = RunStore(run)
         damaged: Damaged = [] if from_parts else "refuse"
@@ -116,23 +115,20 @@ class Results:
 
     @property
     def parts_left_out(self) -> list[str]:
-        """One line for each damaged part that was left out, with the reason."""
         bad = [] if self.damaged == "refuse" else self.damaged
         return sorted({plain_line(f"{part.name} is left out: {part.reason}") for part in bad})
 
     @property
     def name(self) -> str:
-        """Name of the study, or of the directory."""
+        """Name of the study. Without a study: name of the directory."""
         return str(self.study.get("name") or self.store.root.rstrip("/").rsplit("/", 1)[-1])
 
     @property
     def unit(self) -> str:
-        """Unit of theta."""
         return str(self.study.get("collection", {}).get("unit") or "unit of θ")
 
     @cached_property
     def names(self) -> Names:
-        """Display names of the columns of both summaries."""
         names = Names(known_columns(self.table.schema, self.trajectories.schema))
         levels = {row.get("taus") for row in self.rows}
         names.taus = json.loads(levels.pop() or "[]") if len(levels) == 1 else ()
@@ -140,22 +136,24 @@ class Results:
 
     @cached_property
     def method_settings(self) -> tuple[str, ...]:
-        """Settings of interval methods, null for methods without them."""
         return method_settings(self.table.schema)
 
     @cached_property
     def parameters(self) -> list[str]:
-        """Names of a path's settings, and n, level and coordinate."""
+        """Names of the settings of paths, and n, level and coordinate."""
         names = self.table.column_names[: self.table.column_names.index("truth")]
         return [name for name in names if name not in ("path", "method", *self.method_settings)]
 
     @cached_property
     def varying(self) -> Callable[..., list[str]]:
-        """Function of ``without``: the smallest set of other parameters that distinguishes the cells."""
+        """Function that gives the smallest set of parameters that distinguishes the cells.
+
+        Its argument ``without`` names parameters that the set must not contain.
+        """
 
         @cache
         def find(without: tuple[str, ...] = ()) -> list[str]:
-            # First what is left out, and n: a setting that follows from them distinguishes nothing more.
+            # Excluded names, n, level and coordinate come first: what follows from them is then not needed.
             first = [*without, "n", "level", "coordinate"]
             names = sorted(self.parameters, key=lambda name: (name == "horizon", name not in first))
             found = distinguishing_columns(names, self.rows)
@@ -164,7 +162,7 @@ class Results:
         return find
 
     def identity(self, row: Mapping[str, Any]) -> CellIdentity:
-        """What identifies the cell and coordinate of a row."""
+        """Key of the cell and coordinate of a row."""
         return cell_identity(row, self.keys)
 
     @cached_property
@@ -180,16 +178,16 @@ class Results:
 
     @cached_property
     def contrasts(self) -> dict[CellIdentity, Row]:
-        """Paired contrasts of cells with the baseline, for the cells whose replicates the baseline shares.
+        """Paired contrasts of cells with the baseline, for cells that share the replicates of the baseline.
 
-        Their names are ``paired_`` and a number of :func:`ldpflow.results.comparison.contrast`.
+        A name is ``paired_`` and the name of a number of :func:`ldpflow.results.comparison.contrast`.
         """
         for _ in self.read_cells():
             pass
         return self.contrasts
 
     def read_cells(self) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-        """The stored cells, path by path. It sets ``contrasts`` too: a report reads every part once."""
+        """Read the stored cells path by path, and set ``contrasts``: a report reads every part only once."""
         series = {self.identity(row): row["series"] for row in self.rows}
         found: dict[CellIdentity, Row] = {}
         for path in self.store.replicates.path_keys():
@@ -208,29 +206,27 @@ class Results:
 
     @cached_property
     def followed(self) -> list[Row]:
-        """The rows of the trajectories' summary."""
         return list(self.trajectories.to_pylist())
 
     @cached_property
     def meanings(self) -> dict[str, str]:
-        """Meanings of the statistics of trajectories by name, in the order of their columns."""
+        """Meanings of the statistics of trajectories, by name."""
         stored = self.store.trajectories
         return meanings(stored.schema(stored.scan(damaged=self.damaged)))
 
     @cached_property
     def series(self) -> dict[str, str]:
-        """Series of the run in the order of legends, each with its method."""
+        """Method of each series of the run, in the order of legends."""
         return {row["series"]: row["method"] for row in sorted(self.rows, key=lambda row: row["series_rank"])}
 
     @cached_property
     def picked(self) -> dict[str, str]:
-        """Factors that a page filters by, with their labels. ``series`` is a method with its settings."""
         names = dict.fromkeys((*self.varying(), *(self.path_varying if self.followed else ())))
         several = {"series": "method"} if len(self.series) > 1 else {}
         return {name: self.names.label(name) for name in names} | several
 
     def picks(self, row: Row) -> Row:
-        """What a page filters a point of this row by."""
+        """Fields by which a page filters the point of a row."""
         values = row | ({"series": self.label(row)} if "series" in row else {})
         found: Row = {f"@{n}": short(values[n]) for n in self.picked if values.get(n) is not None}
         misses = row.get("coverage_failures_as_misses")
@@ -238,29 +234,16 @@ class Results:
 
     @cached_property
     def label(self) -> Callable[[Row], str]:
-        """Function that names the series of a row."""
         return labels(self.rows, self.names, self.method_settings)
 
     @cached_property
     def baseline(self) -> str:
-        """Series that others are compared with: of those with most rows the one that holds most often."""
-        if self.versus:
-            return self.versus
-        usable = [row for row in self.rows if not why_barred(row)] or self.rows
-        groups: dict[str, list[Row]] = {}
-        for row in usable:
-            groups.setdefault(row["series"], []).append(row)
-
-        def rank(name: str) -> tuple[int, int, float]:
-            rows = groups[name]
-            held = sum(judge(row) == HOLDS for row in rows)
-            replicates = sum(row["replicates"] for row in rows)  # few if a row is made of several
-            return replicates, held, sum(row["coverage_failures_as_misses"] for row in rows)
-
-        return max(groups, key=rank, default="")
+        """Series of the user's choice for paired figures, or the first series with the most replicates."""
+        order = sorted((-row["replicates"], row["series_rank"], row["series"]) for row in self.rows)
+        return self.versus or (order[0][2] if order else "")
 
     def with_baseline(self, name: str | None) -> Results:
-        """These results with methods compared with one, as legends or ``ldpflow compare`` name it."""
+        """Copy of the results with another baseline, named as in legends or as in ``ldpflow compare``."""
         if name is None:
             return self
         for row in sorted(self.rows, key=lambda row: row["series_rank"]):
@@ -272,15 +255,15 @@ class Results:
 
     @cached_property
     def path_settings(self) -> list[str]:
-        """Settings of the followed paths."""
+        """Columns that are settings of the followed paths."""
         names = self.trajectories.column_names
         return [name for name in names[: names.index("n")] if name != "path"]
 
     @cached_property
     def path_varying(self) -> list[str]:
-        """Smallest set of parameters that distinguishes the followed paths."""
+        """Smallest set of settings that distinguishes the followed paths."""
         settings = list(self.path_settings)
-        # What the study varies before what follows from it.
+        # Settings that the study varies come first, settings that follow from them later.
         groups = ("problem", "mechanism", "algorithm", "protocol")
         tables = [table for group in groups for table in entries(self.study, group)]
         leading = {"dimension", *groups}
@@ -289,12 +272,11 @@ class Results:
         return distinguishing_columns(settings, list({row["path"]: row for row in self.followed}.values()))
 
     def values(self, name: str) -> list[Any]:
-        """Distinct values of a column, sorted, without null."""
+        """Distinct values of a column of the summary, sorted, without null."""
         return distinct(self.rows, name)
 
     @cached_property
     def design(self) -> RunDesign:
-        """Design of the rows, over all sessions."""
         return run_design(self.store, self.table, self.trajectories, self.sessions, self.damaged)
 
     @cached_property
@@ -303,7 +285,7 @@ class Results:
 
 
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:
-    """Values of a column, sorted, without null."""
+    """Distinct values of a column, sorted, without null."""
     return sorted({row[name] for row in rows if row.get(name) is not None})
 
 
@@ -314,12 +296,12 @@ def measured(row: Mapping[str, Any], name: str, unit: float = 1.0) -> str:
 
 
 def present_last(row: Row, names: Iterable[str]) -> list[tuple[bool, Any]]:
-    """Key to sort rows by some columns: rows without a value come first."""
+    """Sort key of a row by some columns. Rows without a value come first."""
     return [(row.get(name) is not None, row.get(name)) for name in names]
 
 
 def rank_series(rows: Iterable[Row], settings: Sequence[str]) -> None:
-    """Set ``series_rank``: methods by name, the oracle last."""
+    """Set ``series_rank`` of all rows. Series are ordered by method, the oracle last."""
     keys = {
         row["series"]: (row["method"] == "oracle", row["method"], present_last(row, settings)) for row in rows
     }
@@ -329,12 +311,12 @@ def rank_series(rows: Iterable[Row], settings: Sequence[str]) -> None:
 
 
 def method_settings(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns of stored rows, or of a summary, that are settings of interval methods."""
+    """Columns that are settings of interval methods, of stored rows or of a summary."""
     return tuple(name for name in cell_keys(schema) if name not in ("n", "method", "level"))
 
 
 def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callable[[Row], str]:
-    """A function that names the series of a row: method, and settings with several values."""
+    """Function that names the series of a row: its method, and the method's settings that vary."""
     values: dict[tuple[str, str], set[Any]] = {}
     for row in rows:
         for name in settings:
@@ -353,18 +335,15 @@ def labels(rows: Sequence[Row], names: Names, settings: Sequence[str]) -> Callab
 
 
 def filter_tables(where: str, *tables: pa.Table) -> list[pa.Table]:
-    """Filter every table that has the columns of a condition."""
+    """Rows of each table that meet a condition. Refuse a condition that no row meets."""
     found: list[pa.Table] = []
     refused = []
     for table in tables:
         try:
-            found.append(table.filter(condition(where, table.schema)) if table.num_rows else table)
+            found.append(select_rows(table, where) if table.num_rows else table)
         except InputError as error:
             refused.append(error)
-            found.append(table)
-    filled = [table for table in tables if table.num_rows]
-    if len(refused) == len(filled):
-        raise refused[0]
+            found.append(table.slice(0, 0))
     if not any(table.num_rows for table in found):
-        select_rows(filled[0], where)  # which says what there is
+        raise refused[0]
     return found

@@ -1,7 +1,7 @@
-"""One replicate as n grows (Dette and Graw, Figure 1): every interval at hundreds of n, one path.
+"""Intervals along one path as n grows (Dette and Graw, Figure 1).
 
-All n's come from one pass over one path: its record is kept at the union of the times that the
-methods need at every n, and each row is bit for bit the row of a sweep at that n.
+One pass over one path serves all n. The path's record has every time that a method needs at any n. Each row
+equals bit for bit the row of a sweep at this n.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from ldpflow.study import Study
 
 MOST_BYTES = 2**30
 FIRST, SPLIT, LAST = 10, 200_000, 10**6
-"""Smallest n, the one where the second panel begins, and the largest."""
+"""Smallest n, first n of the second panel, and largest n."""
 POINTS = 400
 
 
 def log_grid(first: int, last: int, count: int) -> list[int]:
-    """About ``count`` distinct integers from ``first`` to ``last``, evenly spaced in log n."""
+    """At most ``count`` distinct integers from ``first`` to ``last``, evenly spaced in log n."""
     return list(np.unique(np.geomspace(first, last, count).round().astype(int)).tolist())
 
 
 def trace(study: Study, replicate: int = 0) -> pa.Table:
-    """Estimates and limits of all methods along one path at many n, as rows in the store's schema.
+    """Compute estimates and limits of all methods along one path, as rows in the store's schema.
 
-    n runs from 10, or the records of a step, to 10^6, evenly spaced in its logarithm; rounding merges some of
-    the smallest of 400. Those of the study are not used.
+    The n are those of :func:`log_grid`, from 10 or the records of one step to 10^6. The study's own n are not
+    used.
     """
     plans = study.plans()
     if len(plans) != 1 or plans[0].simulator.horizon is not None:
@@ -46,12 +46,8 @@ def trace(study: Study, replicate: int = 0) -> pa.Table:
     simulator = plans[0].simulator
     least = simulator.parts()["algorithm"].records_per_step()
     if least >= LAST:
-        raise InputError(
-            "study",
-            study.name,
-            f"steps of fewer than {LAST:,} records",
-            f"Those of this study have {least:,}.",
-        )
+        allowed = f"steps of fewer than {LAST:,} records"
+        raise InputError("study", study.name, allowed, f"Its steps have {least:,}.")
     grid = log_grid(max(FIRST, least), LAST, POINTS)
     cells = tuple(Cell(n, m, level) for n in grid for m in study.method_settings for level in study.level)
     size = simulator.cost(simulator.needs(cells), 1).bytes
@@ -62,15 +58,12 @@ def trace(study: Study, replicate: int = 0) -> pa.Table:
     return rows.sort_by([(name, "ascending") for name in ("n", "method", "level", "coordinate")])
 
 
-def trace_plot(rows: pa.Table, coordinate: int = 0) -> Any:
-    """Plot estimates and limits of all methods against n: the rows of :func:`trace` at one level.
+def trace_plot(rows: pa.Table) -> Any:
+    """Plot estimates and limits of the first coordinate against n. ``rows``: of :func:`trace`, at one level.
 
-    n is logarithmic up to 200,000 and linear, in a second panel, beyond.
+    The first panel has a logarithmic axis up to n = 200,000, the second a linear axis for larger n.
     """
-    table = [row for row in rows.to_pylist() if row["coordinate"] == coordinate]
-    if not table:
-        count = max(rows["coordinate"].to_pylist()) + 1
-        raise InputError("coordinate", coordinate, f"an integer in [0, {count})")
+    table = [row for row in rows.to_pylist() if row["coordinate"] == 0]
     truth, level = table[0]["truth"], table[0]["level"]
     label = labels(table, Names(declared_columns(rows.schema)), method_settings(rows.schema))
     methods = {label(row): row["method"] for row in table}
@@ -85,7 +78,7 @@ def trace_plot(rows: pa.Table, coordinate: int = 0) -> Any:
     shades = colours(list(methods.values()))
     scale = named_scale({series: shades[method] for series, method in methods.items()})
     colour = alt.Color("series:N", scale=scale, legend=alt.Legend(title="limits"))
-    # The first few n have limits of any size, which would flatten all that is to be seen.
+    # Limits at small n can be huge: limits from n = 100 on set the scale.
     sizes = sorted(abs(v["limit"] - truth) for v in values if 100 <= v["n"] <= SPLIT)
     reach = 1.1 * sizes[int(0.985 * (len(sizes) - 1))] if sizes else 1.0
     drawn = []

@@ -55,7 +55,6 @@ COMMANDS = {words: command for words, command in EVERY.items() if words}
 
 
 def arguments_of(words, run, key):
-    """A command line that does as much as it can with a run."""
     line = list(words)
     for parameter in COMMANDS[words].params:
         name = parameter.name
@@ -73,7 +72,6 @@ def arguments_of(words, run, key):
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
-    """A small run with a path, two methods and trajectories."""
     run = tmp_path_factory.mktemp("swept") / "run"
     methods, trajectory = [lf.BatchMeans(), lf.SelfNormalization()], {"first": 10, "points": 3}
     study = small(methods=methods, n=[100, 200], name="swept", trajectory=trajectory)
@@ -105,7 +103,6 @@ def foreign(request, swept, tmp_path, monkeypatch):
 
 
 def marks(run):
-    """Plug-ins that were executed."""
     return [str(file) for file in run.parent.parent.rglob("*.mark")]
 
 

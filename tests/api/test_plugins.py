@@ -20,7 +20,6 @@ LAW = (HERE / "plugin_law.py").read_text()
 
 
 def python(code, *arguments, cwd):
-    """Run code, in a file script.py, in a process of its own: exit code, output and errors."""
     (cwd / "script.py").write_text(code)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "script.py", *map(str, arguments)],
@@ -31,7 +30,6 @@ def python(code, *arguments, cwd):
 
 @pytest.fixture
 def ray_address(ray_session):
-    """Of the Ray that the tests share: its workers are not those of a process that joins it."""
     import ray
 
     return ray.get_runtime_context().gcs_address

@@ -114,7 +114,6 @@ def test_lists_are_axes_and_scalars_are_scalars():
 
 
 def test_large_steps_warn_of_the_methods_around_the_average_alone():
-    """TR needs no small bias of the average."""
     study = small(problem=lf.Quantile(tau=0.9), algorithm=lf.LdpSgd(c=6.0), n=20_000)
     large = {}
     for method in (lf.BatchMeans(), lf.TranscriptRegression(degree=3), lf.ParallelRuns()):

@@ -24,7 +24,6 @@ SHARED = {"epsilon", "mu", "delta", "gamma", "c", "batch_size"}
 
 
 def method(kind="own", setting=None, declared=int, diagnostics=(), annotated=None):
-    """A class of an interval method with one setting and some diagnostics."""
     fields = {"kind": (Literal[annotated or kind], kind)}
     if setting is not None:
         fields[setting] = (Annotated[declared, Field(ge=1), Setting("1", "number of batches")], 20)

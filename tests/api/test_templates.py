@@ -18,7 +18,6 @@ SLOW = ("problem", "law", "algorithm", "mechanism")
 
 
 def run_pytest(folder, *arguments, path=""):
-    """Output of pytest in a process of its own, with a plain installation and this path."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{path}"}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *arguments],

@@ -23,14 +23,12 @@ DECLARATION = '''    def step_constant(self):
 
 @pytest.fixture(autouse=True)
 def plain_kernels(monkeypatch):
-    """Some hundred steps take less time than compiling."""
     uncompiled.use(monkeypatch)
     monkeypatch.setattr(checks, "STEPS", 300)
 
 
 @pytest.fixture(scope="module")
 def clipped(tmp_path_factory):
-    """The component that ``ldpflow new algorithm`` writes."""
     code, _ = write_component("algorithm", "clipped_steps", str(tmp_path_factory.mktemp("clipped")))
     return lf.load_plugin(str(code)).ClippedSteps()
 

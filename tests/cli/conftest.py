@@ -11,7 +11,6 @@ from ldpflow.store.run_store import RunStore
 
 @pytest.fixture
 def ldpflow(capsys, monkeypatch):
-    """Run a command line in this process."""
     monkeypatch.setenv("COLUMNS", "100")
     # pytest's own terminal, or a CI's, must not colour what is compared here.
     monkeypatch.setenv("NO_COLOR", "1")
@@ -43,13 +42,11 @@ def cell(**columns):
 
 
 def without(**columns):
-    """A row of a method that has none of BB's settings."""
     return cell(beta=None, B=None, multiplier=None, **columns)
 
 
 @pytest.fixture
 def run(tmp_path):
-    """A run directory that has a summary and nothing else."""
     rows = [
         cell(n=n, beta=beta, epsilon=epsilon)
         for epsilon in (0.5, 1.0)

@@ -25,7 +25,6 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
-    """The demonstration transcript as CSV."""
     rows, _ = demo()
     return write(as_table(rows), tmp_path_factory.mktemp("transcripts") / "reports.csv")
 
@@ -58,17 +57,8 @@ def test_csv_and_json(ldpflow, file, tmp_path):
     assert {(line["method"], line["level"]) for line in lines} == {("BM", "0.95"), ("TR", "0.95")}
     assert plain["users"] == 20_000 and plain["verdicts"][0]["flags"] == []
     assert plain["privacy"] == {"notion": "eps-LDP", "unit": "record"}
-
-
-def test_settings_beside_the_file_are_read_and_named(ldpflow, tmp_path):
-    """A run of fewer than 25 relaxation times has a flag, which fails the command with --strict alone."""
-    short, beside = write(as_table(demo(n=1500)[0]), tmp_path / "short.csv"), tmp_path / "short.csv.toml"
-    refused = ldpflow("analyse", short)
-    assert refused.code == 2 and "problem.tau" in refused.err
-    beside.write_text(toml_text(transcript.SETTINGS))
-    for code, more in enumerate(((), ("--strict",))):
-        shown = ldpflow("analyse", short, *more)
-        assert shown.code == code and str(beside) in shown.err
+    short = write(as_table(demo(n=1500)[0]), tmp_path / "short.csv")  # fewer than 25 relaxation times: a flag
+    assert [ldpflow("analyse", settings, short, *more).code for more in ((), ("--strict",))] == [0, 1]
 
 
 @pytest.mark.thorough
@@ -85,7 +75,7 @@ def test_a_page_has_nothing_of_a_pilot(ldpflow, tmp_path):
     run, file, page = tmp_path / "run", tmp_path / "reports.csv", tmp_path / "page.html"
     assert ldpflow("sweep", study, "--out", run, "--engine", "serial", "--quiet").code == 0
     assert ldpflow("transcript", run, "--replicate", 0, "-o", file).code == 0
-    shown = ldpflow("analyse", file, "--html", page)
+    shown = ldpflow("analyse", f"{file}.toml", file, "--html", page)
     assert shown.code in (0, 1)
     settings = file.with_name("reports.csv.toml").read_text()
     table = tomllib.loads((run / "study.toml").read_text())["problem"]["law_table"]

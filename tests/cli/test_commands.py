@@ -21,6 +21,7 @@ from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
 from ldpflow.study.plugins import REGISTRIES
 from tests.cli.conftest import cell
+from tests.kernels import uncompiled
 
 
 def test_list(ldpflow, monkeypatch):
@@ -32,10 +33,8 @@ def test_list(ldpflow, monkeypatch):
     assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]
     methods = ldpflow("list", "methods").out
     assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
-    assert ldpflow("list", "BB").out.count(": ") == 1
-    assert {"TR-BM,", "SN,"} <= {*ldpflow("sweep", "--help").out.split()}
     monkeypatch.setattr("ldpflow.study.plugins.REGISTRIES", {**REGISTRIES, "law": {}})
-    assert ldpflow("list", "laws").out == "Data laws of plug-ins: none\n"
+    assert ldpflow("list", "laws").out.startswith("Data laws of plug-ins: none\n")
 
 
 def test_summary_table(ldpflow, monkeypatch, run):
@@ -72,9 +71,8 @@ def test_the_hint_for_an_absent_run_names_runs_alone(ldpflow, tmp_path, monkeypa
     (run / "summary.parquet").touch()
     (tmp_path / "runs" / "mind").mkdir()
     (tmp_path / "my.toml").touch()
-    for place in ("runs/mien", "mine", "runs/mine/rows"):
+    for place in ("runs/mien", "mine", "runs/mine/rows", "runs"):
         assert ldpflow("summary", place).err.endswith("There is no run there. Did you mean 'runs/mine'?\n")
-    assert "The runs in it: runs/mine." in ldpflow("report", "runs").err
     assert "its run is runs/my by default" in ldpflow("summary", "my.toml").err
 
 
@@ -89,7 +87,8 @@ def test_verify(ldpflow, tmp_path):
     assert shown.code == 1
 
 
-def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
+def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     run = tmp_path / "run"
     flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--replicates", "6", "--engine", "serial"]
     assert ldpflow("sweep", *flags, "--out", run, "--quiet").code == 0
@@ -107,7 +106,6 @@ def test_verify_computes_the_numbers_from_the_rows(ldpflow, tmp_path):
 
 @pytest.fixture
 def engine(monkeypatch):
-    """An engine that notes what it is asked for and finishes as a test wants."""
     notes = {"result": {}}
 
     def run_study(study, out, chosen, **options):
@@ -180,7 +178,7 @@ def test_sweep_exit_codes(ldpflow, engine, tmp_path, result, flags, code):
         (["sweep", "--set", "gama=0.6"], "gama: '0.6' is not allowed"),
         (["sweep", "--set", "0.5,1"], "expected NAME=VALUE or NAME=VALUE,VALUE.\n"),
         (["summary", "run", "--where", "n == 200", "--where=epsilon == 1"], "Join them: --where 'A and B'."),
-        (["list", "foozle"], "ldpflow list prints all of them."),
+        (["list", "foozle"], "There is: algorithms, laws, "),
         (["submit", "absent", "--out", "x", "--cpus", "2"], "STUDY: 'absent'"),  # former names
         (["export", "absent", "--duckdb=2"], "RUN: 'absent'"),
     ],
@@ -193,7 +191,8 @@ def test_bad_input_is_one_message_and_2(ldpflow, engine, arguments, said):
     assert "study" not in engine
 
 
-def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow, tmp_path):
+def test_a_setting_of_a_file_is_no_flag_and_several_flags_are_all_named(ldpflow, tmp_path, monkeypatch):
+    uncompiled.use(monkeypatch)
     file, out = tmp_path / "s.toml", ("--quiet", "--out", tmp_path / "r")
     words = ["sweep", "--n", "100", "--epsilon", "1", "--method", "SN", "--replicates", "2"]
     assert ldpflow(*words, *out).code == 0

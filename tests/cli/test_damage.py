@@ -14,17 +14,20 @@ from ldpflow.run import open_run
 from ldpflow.store.run_store import RunStore
 from tests.faults.mutations import COMMANDS, called
 from tests.faults.study import rewrite, row_bytes, serial, study
+from tests.kernels import uncompiled
 
-SMALL = {"replicates": 8, "trajectory": {"first": 10, "points": 4}}
+SMALL = {"replicates": 8, "trajectory": {"first": 10, "points": 4}, "grid": {"n": [100, 200], "level": [0.9]}}
 OF_ROWS = {"summary null", "explain", "compare", "plot zip", "export", "replay", "check"}
 """Commands that read rows of replicates."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def made(tmp_path_factory):
     run = tmp_path_factory.mktemp("named") / "run"
-    serial(run, study(**SMALL))
-    return run
+    with pytest.MonkeyPatch.context() as patched:
+        uncompiled.use(patched)
+        serial(run, study(**SMALL))
+        yield run
 
 
 @pytest.fixture
@@ -37,7 +40,6 @@ def parts_of(run, folder="replicates"):
 
 
 def refused_by(run, names, out):
-    """All these commands end with exit code 1 or 2 and leave nothing."""
     key = parts_of(run)[0].parent.name.removeprefix("path=")
     for name in sorted(names):
         code, (text, files) = called(name, run, out, key)

@@ -101,7 +101,6 @@ def test_replay_of_a_path_of_an_unknown_kind_is_one_message(run, tmp_path):
 
 @pytest.mark.parametrize("buffered", [True, False])
 def test_standard_output_that_is_full_is_one_message(run, buffered, monkeypatch, capsys):
-    """Noticed at the end, or while a table is written."""
     with io.TextIOWrapper(open("/dev/full", "wb", -buffered), write_through=not buffered) as full:
         monkeypatch.setattr(sys, "stdout", full)
         assert main(["summary", str(run)]) == 2
@@ -125,7 +124,6 @@ def test_a_cache_that_cannot_be_used_is_bad_input_before_the_first_batch(tmp_pat
 
 
 def limited(megabytes, *arguments):
-    """A command line with a limit of address space, as ``ulimit -v`` sets it."""
     limit = (megabytes * 2**20,) * 2
     command = [sys.executable, "-m", "ldpflow", *map(str, arguments)]
     return subprocess.run(

@@ -23,7 +23,6 @@ def run_directory(tmp_path_factory):
 
 
 def joined(text):
-    """The words of an output, whatever the width of the window."""
     return " ".join(text.split())
 
 
@@ -54,10 +53,9 @@ def test_explain_verbose_has_sentences(ldpflow, run_directory, monkeypatch):
 
 
 def test_compare(ldpflow, run_directory):
-    """And what it leaves out."""
     shown = ldpflow("compare", run_directory, "--baseline", "SN").out
     assert shown.startswith("Differences from SN, and ratios to it:")
-    assert "comparison has 64 pairs" in joined(shown)
+    assert "at least 64 pairs" in joined(shown)
     shown = joined(ldpflow("compare", run_directory, "--where", "method == 'SN'").out)
     assert "2 of 10 rows: those with method == 'SN'" in shown and "method=SN" in shown
     shown = joined(ldpflow("compare", run_directory, "--by", "beta", "--baseline", "0.75").out)
@@ -123,7 +121,6 @@ def test_a_long_table_begins_with_the_methods(ldpflow, run_directory, monkeypatc
 
 
 def test_the_best_rows(ldpflow, run_directory, monkeypatch):
-    """Chosen by the coverages of the same replicates, as a line says."""
     rows = json.loads(ldpflow("summary", run_directory, "--best", "--format", "json").out)
     assert [(row["epsilon"], row["candidates"]) for row in rows] == [(1.0, 6), (2.0, 6)]
     monkeypatch.setenv("COLUMNS", "80")
@@ -146,7 +143,6 @@ def test_the_best_of_a_sweep_over_step_sizes(ldpflow, tmp_path):
 
 
 def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
-    """After the settings that differ, with the lines of the whole table."""
     shown = ldpflow("explain", run_directory, "--columns", "n,method", "--where", "method == 'SN'").out
     lines = [line.split() for line in shown.splitlines()]
     assert lines[:1] + lines[2:4] == [["epsilon", "n", "method"], ["1", "300", "SN"], ["2", "300", "SN"]]
@@ -155,41 +151,16 @@ def test_explain_and_compare_show_the_columns_asked_for(ldpflow, run_directory):
     assert "% problem=quantile" in shown and "epsilon" not in shown.partition("varepsilon")[2][:30]
     words = ("--columns", "state", "--sort", "state", "--where", "state != 'x'", "--format", "csv")
     head, *states = ldpflow("explain", run_directory, *words).out.split()
-    assert head == "level_state" and len(states) == 12 and states == sorted(states)
-    for flag, name, hint in (("columns", "-pairs", "pairs"), ("sort", "lenght ratio", "length ratio")):
+    assert head == "state" and len(states) == 12 and states == sorted(states)
+    shown = ldpflow("summary", run_directory, "--columns", "method,length_mean,state", "--format", "md").out
+    assert " ± " in shown and shown.count("clear |") + shown.count("s |\n") >= 12
+    for flag, name, hint in (("columns", "-pairs", "pairs"), ("sort", "lenght_ratio", "length_ratio")):
         refused = ldpflow("compare", run_directory, f"--{flag}={name}")
         assert refused.code == 2 and f"--{flag}: '{name}'" in refused.err and f"'{hint}'" in refused.err
 
 
-@pytest.mark.parametrize(
-    ("command", "headings", "names"),
-    [
-        ("summary", "coverage,length,emp. SE,bias", "coverage,length_mean,empirical_se,bias"),
-        ("explain", "length,bias,rest,main cause", "length_effect,bias_effect,rest_effect,cause"),
-        (
-            "compare", "coverage difference,length ratio,length pairs",
-            "coverage_difference,length_ratio,length_pairs",
-        ),
-    ],
-)  # fmt: skip
-def test_the_headings_of_a_table_are_names_of_its_columns(ldpflow, run_directory, command, headings, names):
-    """In --columns, with their errors, and in --sort."""
-    order = f"--sort=-{headings.split(',')[1]}"
-    words = (command, run_directory, "--columns", f"method,{headings}", order)
-    head, *rows = (line.split(",") for line in ldpflow(*words, "--format", "csv").out.splitlines())
-    assert head == ["method", *names.split(",")]
-    values = [float(row[2]) for row in rows]
-    assert values == sorted(values, reverse=True)
-    shown = ldpflow(*words, "--format", "md").out.splitlines()
-    head, _, *lines = ([word.strip() for word in line.split("|")[1:-1]] for line in shown if "|" in line)
-    at = head.index("method")
-    assert head[at:] == ["method", *headings.split(",")] and {"epsilon", "beta"} <= {*head[:at]}
-    assert all(" ± " in line[at + 1] and " ± " in line[at + 2] for line in lines)
-    assert [line[at] for line in lines] == [row[0] for row in rows]
-
-
 def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpflow, tmp_path):
-    flags = ["--epsilon", "1", "--n", "500", "--method", "SN", "--engine", "serial", "--no-progress"]
+    flags = ["--epsilon", "1", "--n", "300", "--method", "SN", "--engine", "serial", "--no-progress"]
 
     def last(*more):
         shown = ldpflow("sweep", *flags, "--out", tmp_path, *more)
@@ -197,12 +168,9 @@ def test_the_last_line_of_a_sweep_says_what_is_there_and_what_was_computed(ldpfl
         assert ("--out gives a run" in shown.err) == ("--level" in more)
         return shown.out.splitlines()[-1].partition("; rows in ")[0]
 
-    assert last("--replicates", 40).startswith("1 cell with 40 replicates; computed in ")
-    stored = "1 cell with 40 replicates, all that are stored (asked for: 10); nothing was computed"
-    assert last("--replicates", 10) == stored
-    assert last("--replicates", 60, "--n", "700").startswith("2 cells with 60 replicates; computed in ")
-    more = last("--replicates", 70, "--level", "0.8")
-    assert more.startswith("1 cell with 70 replicates; computed in "), "of this study, not of all in the run"
-    assert "asked for" not in last("--target-mcse", "0.2", "--max-replicates", "256")
+    assert last("--replicates", 40).startswith("40 replicates; computed in ")
+    assert last("--replicates", 10) == "40 replicates; nothing was computed"
+    assert last("--replicates", 50, "--level", "0.8").startswith("50 replicates; computed in ")
+    assert last("--target-mcse", "0.2", "--max-replicates", "256").startswith("at least 256 replicates; ")
     refused = ldpflow("sweep", "--target-mcse", "0.2", "--replicates", "500")
     assert refused.err.startswith("ldpflow: --replicates")

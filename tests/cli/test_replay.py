@@ -14,7 +14,6 @@ METHOD = (Path(__file__).parents[1] / "api" / "plugin_method.py").read_text()
 
 @pytest.fixture
 def swept(tmp_path, monkeypatch):
-    """Sweeps a study with the method in a file in the working folder; returns its run."""
     monkeypatch.chdir(tmp_path)
 
     def run(text=METHOD, **changes):

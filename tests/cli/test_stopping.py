@@ -45,7 +45,6 @@ def handles_termination(pid):
 
 
 def ended(process, seconds):
-    """Exit code and messages, within the seconds."""
     try:
         _, text = process.communicate(timeout=seconds)
     finally:
@@ -112,7 +111,6 @@ def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_a
     target = {"command": "ldpflow sweep --target-mcse .04 --fresh", "precision": {"target_mcse": 0.04}}
 
     def heading(**session):
-        """First line of the summary if the last sweep had ended so."""
         monkeypatch.setattr(Run, "provenance", property(lambda _: [{"ended": "x"} | session]))
         shown = ldpflow("summary", run)
         assert shown.code == 0 and not shown.err
@@ -131,7 +129,7 @@ def test_the_summary_of_a_run_that_runs_missed_its_target_or_has_more_than_was_a
 def test_a_run_of_trajectories_alone_says_that_it_is_not_finished(ldpflow, tmp_path, monkeypatch):
     uncompiled.use(monkeypatch)
     parts = {"problem": {"kind": "quadratic"}, "mechanism": {"kind": "gaussian", "mu": [1.0, 2.0]}}
-    parts |= {"method": ..., "trajectory": {"points": 2}, "grid": {"n": 200}}
+    parts |= {"method": ..., "trajectory": {"points": 2}, "grid": {"n": 40}}
     study = Study.from_mapping(changed(replicates=4, **parts))
     run_study(study, tmp_path, engine="serial")
     assert "inished" not in ldpflow("summary", tmp_path).out

@@ -5,14 +5,13 @@ from itertools import pairwise
 import pyarrow as pa
 import pytest
 
-from ldpflow.cli.sheets import by_method, mean_effects, summary_sheet
+from ldpflow.cli.sheets import mean_effects, summary_sheet
 from ldpflow.cli.tables import Sheet, latex, plain, write_csv
 from tests.cli.conftest import cell, without
 
 
 @pytest.fixture(autouse=True)
 def no_terminal(monkeypatch):
-    """Widths are those that a test sets, whatever an earlier test or the caller has left."""
     for name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
 
@@ -21,7 +20,6 @@ SETTINGS = ["tau", "epsilon", "n", "method", "beta"]
 
 
 def shown(rows, capsys, **columns):
-    """Lines of the summary of these rows."""
     summary_sheet(pa.Table.from_pylist([row | columns for row in rows])).show()
     return capsys.readouterr().out.splitlines()
 
@@ -34,7 +32,6 @@ def design(**columns):
 
 
 def header(lines):
-    """Number of the line with the names of the columns."""
     return next(i for i, line in enumerate(lines) if {"tau", "epsilon"} <= {*line.split()})
 
 
@@ -90,7 +87,7 @@ def test_what_one_kind_alone_has_is_no_constant(capsys):
     rows += [{"shape": None} | without(law="normal", n=n, method="BM") for n in (10, 20)]
     lines = shown(rows, capsys)
     (constants,) = (line for line in lines if "problem=quantile" in line)
-    shared, *owned = constants.partition("replicates. ")[2].split("; ")
+    shared, *owned = constants.partition("(unclear). ")[2].split("; ")
     assert {"gamma: shape=1.5", "BB: beta=0.75  B=500  multiplier=uniform"} <= {*owned}
     assert "shape" not in shared and "level=0.9" in shared
 
@@ -147,19 +144,6 @@ def test_the_line_of_a_method_has_the_means_of_all_effects():
     assert "coverage" not in mean_effects([lost], ["length"])
 
 
-def test_settings_of_a_method_whose_class_is_not_loaded_tell_its_lines_apart():
-    """``parts``, which others lack, and ``beta``, which BB has too; not n, nor what a path has."""
-    names = ["n", "method", "beta", "parts"]
-    own = [
-        {"n": n, "method": "mine", "beta": b, "parts": p} for n in (10, 20) for b in (1, 2) for p in (3, 6)
-    ]
-    rows = own + [row | {"method": "BB", "parts": None} for row in own if row["parts"] == 3]
-    mine = [f"mine beta={b} parts={p}" for b in (1, 2) for p in (3, 6)]
-    lines = [line for line, _ in by_method(rows, names)]
-    assert lines == [{"method": name, "cells": 2} for name in (*mine, "BB beta=1", "BB beta=2")]
-    assert {line["method"] for line, _ in by_method(own, names)} == {*mine}
-
-
 def long_table():
     """48 cells; at epsilon 0.25 they cover less, least of all for BM at n = 1234."""
     rows = design() + design(gamma=0.7)
@@ -190,7 +174,6 @@ def test_a_long_table_has_a_line_for_each_method_and_the_ten_worst_cells(capsys)
 
 
 def test_no_column_of_the_worst_rows_is_all_zeros(capsys):
-    """Of the ten worst cells none has failures."""
     rows = long_table().to_pylist()
     best = max(range(48), key=lambda at: rows[at]["coverage"])
     rows[best] |= {"failures": 175, "coverage_failures_as_misses": 0.86}

@@ -64,7 +64,6 @@ class Network:
         return f"{NET}.{self.machines[machine]}"
 
     def machine(self, name: str) -> None:
-        """Another machine at the switch."""
         self.machines[name] = number = len(self.machines) + 1
         space, port = self.namespace(name), f"port{number}"
         ip("netns", "add", space)
@@ -75,7 +74,6 @@ class Network:
         ip("-n", self.switch, "link", "set", port, "master", "bridge", "up")
 
     def plugged(self, machine: str, plugged: bool) -> None:
-        """Pull a machine's cable, or plug it in."""
         port = f"port{self.machines[machine]}"
         ip("-n", self.switch, "link", "set", port, "up" if plugged else "down")
 
@@ -90,7 +88,6 @@ class Network:
             )  # fmt: skip
 
     def node(self, machine: str, num_cpus: int, head: bool = False, **more: str) -> None:
-        """A machine that runs a Ray node."""
         if machine not in self.machines:
             self.machine(machine)
         gcs = f"{self.address('head')}:{GCS_PORT}"

@@ -42,7 +42,6 @@ class OwnCluster:
         return (self.folder / "token").read_text()
 
     def run(self, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
-        """What a command line of a module of Python ends with, as somebody with the token types it."""
         return subprocess.run(
             [sys.executable, "-m", *map(str, words)],
             env={**self.environment, **environment}, capture_output=True, text=True, timeout=300,
@@ -50,7 +49,6 @@ class OwnCluster:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that are free, and that the system does not hand out."""
     found: set[int] = set()
     while len(found) < count:
         port = 20000 + secrets.randbelow(10000)
@@ -61,7 +59,6 @@ def free_ports(count: int) -> list[int]:
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """Of the nodes and of those who use them: this source tree, this Python, this token."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("RAY_", "AWS_"))}
     return {
         **kept,
@@ -78,7 +75,6 @@ def environment(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def own_cluster(num_cpus: int = 2) -> Iterator[OwnCluster]:
-    """Start a head, and end it."""
     # Ray's sockets allow no long path.
     folder = Path(tempfile.mkdtemp(prefix="ldpflow-", dir="/tmp"))
     (folder / "token").write_text(secrets.token_hex(32))
@@ -106,7 +102,6 @@ def own_cluster(num_cpus: int = 2) -> Iterator[OwnCluster]:
 
 
 def wait_for_jobs(cluster: OwnCluster, head: subprocess.Popen[bytes]) -> None:
-    """Return when the cluster takes jobs."""
     deadline = time.monotonic() + START_SECONDS
     request = urllib.request.Request(
         f"{cluster.address}/api/jobs/", headers={"Authorization": f"Bearer {cluster.token}"}
@@ -123,7 +118,6 @@ def wait_for_jobs(cluster: OwnCluster, head: subprocess.Popen[bytes]) -> None:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and all of its session."""
     process.send_signal(signal.SIGTERM)
     with suppress(subprocess.TimeoutExpired):
         process.wait(10)

@@ -16,7 +16,6 @@ PORT = 5999
 
 
 def started_on(folder):
-    """Node ids of the invocations so far."""
     return [file.read_text() for file in folder.glob("*.*")]
 
 

@@ -33,13 +33,10 @@ def serving(answer: Callable[[socket.socket, bytes], None]) -> Iterator[str]:
 
 
 def silent(connection: socket.socket, request: bytes) -> None:
-    """Take the request and say nothing until the client goes."""
     connection.recv(1)
 
 
 def flowing(piece: bytes, seconds: float) -> Callable[[socket.socket, bytes], None]:
-    """An answer without an end."""
-
     def answer(connection: socket.socket, request: bytes) -> None:
         connection.sendall(HEAD + b"\r\n{")
         while True:

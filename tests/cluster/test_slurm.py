@@ -20,7 +20,6 @@ STAND_INS = {
 
 @pytest.fixture
 def slurm(tmp_path):
-    """Runs the script as sbatch would."""
     (tmp_path / "bin").mkdir()
     for name, line in STAND_INS.items():
         file = tmp_path / "bin" / name

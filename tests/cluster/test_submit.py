@@ -59,14 +59,12 @@ def scraped(cluster):
 
 
 def submitted(cluster, *words):
-    """Id of the job and what is printed beside it, of a study that is accepted."""
     done = cluster.run("ldpflow", "submit", *words, "--address", cluster.address)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr
 
 
 def followed(cluster, job):
-    """Output of a job that succeeds, by the command that submit prints."""
     done = cluster.run(*f"ray.scripts.scripts job logs {job} --address {cluster.address} --follow".split())
     assert done.returncode == 0 and f"'{job}' succeeded" in done.stdout + done.stderr, done
     return done.stdout
@@ -127,7 +125,6 @@ def test_a_shipped_study_runs_from_its_folder_alone(tmp_path, monkeypatch):
 
 
 def test_without_the_token(tmp_path, cluster):
-    """Refused by the dashboard itself, and by one message."""
     submit = ("ldpflow", "submit", "quickstart", "--out", tmp_path / "run", "--address", cluster.address)
     (tmp_path / "token").write_text("wrong")
     done = cluster.run(*submit, RAY_AUTH_TOKEN_PATH=str(tmp_path / "token"))
@@ -159,7 +156,6 @@ def test_a_folder_of_this_machine_is_refused(study):
 
 
 def test_a_place_that_holds_another_study_or_is_in_use(tmp_path, study):
-    """Said before anything is computed, with the difference."""
     serial(tmp_path / "run", Study.from_mapping(SMALL | {"seed": 5, "replicates": 4}))
     with pytest.raises(InputError, match="seed: '4' is not allowed.*\n  - seed = 5\n  \\+ seed = 4"):
         check(str(tmp_path / "run"), str(study))

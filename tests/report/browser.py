@@ -44,7 +44,6 @@ def prefer(driver, scheme):
 
 
 def js(driver, expression):
-    """The value of an expression on the page."""
     return driver.execute_script(f"return {expression}")
 
 

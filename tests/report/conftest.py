@@ -40,5 +40,4 @@ def page_text(results):
 
 @pytest.fixture(scope="session")
 def shell(page_text):
-    """The page without its scripts."""
     return re.sub(r"<script.*?</script>", "", page_text, flags=re.S)

@@ -14,7 +14,6 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def file(results, tmp_path_factory):
-    """The exported run, written twice."""
     file = tmp_path_factory.mktemp("export") / "study.duckdb"
     export_duckdb(results, file)
     with pytest.raises(InputError, match="`force`"):

@@ -24,7 +24,6 @@ from tests.report.conftest import STUDY
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Pages without figures."""
     monkeypatch.setattr(page, "draw_figures", lambda results: [])
 
 

@@ -11,6 +11,7 @@ import pytest
 import ldpflow as lf
 from ldpflow.cli import main
 from ldpflow.documents import parse_toml
+from tests.kernels import uncompiled
 from tests.oracles.column_law import example_column
 from tests.studies import small
 
@@ -19,15 +20,17 @@ HEXADECIMAL = re.compile(r"0x1\.[0-9a-f]{13}p[+-]\d+")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """A study of a pilot's column."""
     folder = tmp_path_factory.mktemp("pilot")
     file = folder / "pilot.csv"
     file.write_text("a\n" + "".join(f"{v!r}\n" for v in example_column(1000).tolist()))
     problem = lf.Quantile(law="empirical", file=str(file), column="a")
     algorithm = lf.LdpSgd(c=1000.0, theta0=2000.0)
-    study = small(problem=problem, algorithm=algorithm, n=400, replicates=40, name="pilot")
-    with pytest.warns(lf.Caution, match="holds the values of the pilot"):
-        return lf.sweep(study, folder / "run", executor="serial")
+    study = small(problem=problem, algorithm=algorithm, n=200, replicates=8, name="pilot")
+    with pytest.MonkeyPatch.context() as patched:
+        uncompiled.use(patched)
+        with pytest.warns(lf.Caution, match="holds the values of the pilot"):
+            swept = lf.sweep(study, folder / "run", executor="serial")
+        yield swept
 
 
 @pytest.mark.thorough
