@@ -81,8 +81,9 @@ class Counts(Simulator[Request, CountsRecord]):
             reason = "its thresholds are about a quantile of one value."
             raise InputError("protocol.kind", protocol.kind, "a protocol for the problem", reason)
         if problem.units is not None:
-            hint = "The range and the grid of a protocol are in the unit of the data."
-            raise InputError("problem.units", problem.units.model_dump(), "nothing with a protocol", hint)
+            hint = "Range and grid of a protocol are in the unit of the data."
+            units = problem.units.model_dump()
+            raise InputError("problem.units", units, "cannot be used with a protocol", hint)
         if problem.ties is not None and isinstance(protocol, Rounds):
             raise InputError("problem.ties", problem.ties, f"a smooth law, for {protocol.kind}")
         if problem.used_components():
