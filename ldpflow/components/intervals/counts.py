@@ -115,10 +115,6 @@ class Inversion(IntervalMethod):
     def intervals(self, record: HistogramRecord, n: int, levels: Sequence[float]) -> Intervals:
         return record.found.intervals(record.taus, normal_quantiles(levels).tolist(), self.limits)
 
-    def widened(self, record: HistogramRecord, j: int, z: float, share: float) -> tuple[float, float, bool]:
-        """Limits of quantile j for a share of adversarial users, and whether one is an end of the range."""
-        return record.found.widened(record.taus[j], z, self.limits, share)
-
 
 class Fieller(IntervalMethod):
     """Interval for a quantile from a few rounds of thresholds, by Fieller's method."""

@@ -74,7 +74,7 @@ from ldpflow.components.intervals.transcript_fit import (
     VectorFit,
     diagonal,
     polynomial_fit,
-    product,
+    sandwich,
     vector_fit,
 )
 from ldpflow.components.intervals.variance import BatchMeans
@@ -480,8 +480,7 @@ class TranscriptCovariance(TranscriptMethod, VarianceMethod):
         known = self.variance == "known"
         if len(record.origin) > 1:
             vector, covariance, diagnosis = self.diagnose_vector_fit(record, steps, known)
-            half = product(vector.inverse, covariance)
-            return product(half, vector.inverse.transpose(1, 0, 2)), diagnosis
+            return sandwich(vector.inverse, covariance), diagnosis
         fit, variance = self.scalar_fit(record, steps, known)
         degree = self.fit_degree(1)
         b = fit.monomials(degree)

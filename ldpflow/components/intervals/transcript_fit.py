@@ -291,8 +291,8 @@ class LinearFit:
     condition: Array  # largest over smallest pivot of the correlation matrix of x, shape (R,)
 
     def variances(self, covariance: Array) -> Array:
-        """Diagonal of B^-1 S B^-T times the leverage, shape (d, R); S has shape (d, d, R)."""
-        return sandwich(self.inverse, covariance) * self.leverage
+        """Diagonal of B^-1 S B^-T times the leverage, shape (d, R). S has shape (d, d, R)."""
+        return diagonal(sandwich(self.inverse, covariance)) * self.leverage
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
         """B_jj, equal at all points, and its variance for S_jj = 1."""
@@ -337,12 +337,8 @@ def symmetric(rows: Array, d: int) -> Array:
 
 
 def sandwich(matrix: Array, covariance: Array) -> Array:
-    """Diagonal of matrix covariance matrix', shape (d, R)."""
-    half = product(matrix, covariance)
-    result: Array = np.zeros_like(half[0])
-    for k in range(len(half)):
-        result += half[:, k] * matrix[:, k]
-    return result
+    """matrix covariance matrix', shape (d, d, R)."""
+    return product(product(matrix, covariance), matrix.transpose(1, 0, 2))
 
 
 def diagonal(matrix: Array) -> Array:
@@ -351,19 +347,16 @@ def diagonal(matrix: Array) -> Array:
 
 
 def product(first: Array, second: Array) -> Array:
-    """Matrix product, shapes (a, b, R) and (b, c, R), in a fixed order."""
-    result = np.zeros((len(first), *second.shape[1:]))
+    """Matrix product of shapes (a, b, R) and (b, c, R), with sums in a fixed order."""
+    result: Array = np.zeros((len(first), *second.shape[1:]))
     for k in range(first.shape[1]):
         result = result + first[:, k, None] * second[None, k]
     return result
 
 
 def apply(matrix: Array, vector: Array) -> Array:
-    """Matrix times vector, shape (d, R), in a fixed order."""
-    result = np.zeros_like(vector)
-    for k in range(len(vector)):
-        result = result + matrix[:, k] * vector[k]
-    return result
+    """Matrix times vector, shape (d, R)."""
+    return product(matrix, vector[:, None])[:, 0]
 
 
 def invert(matrix: Array) -> tuple[Array, Array]:
@@ -442,8 +435,8 @@ class QuadraticFit:
         return result
 
     def variances(self, covariance: Array) -> Array:
-        """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R); S has shape (d, d, R)."""
-        return sandwich(self.inverse, covariance) * self.form(powers(self.scaled_root))
+        """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R). S has shape (d, d, R)."""
+        return diagonal(sandwich(self.inverse, covariance)) * self.form(powers(self.scaled_root))
 
     def form(self, v: list[Array]) -> Array:
         """v' M^-1 v, shape (R,)."""

@@ -305,8 +305,8 @@ class CountsReader(ReportReader):
             row["asked"] = True
             if collection.adversarial_share and row["lower"] is not None:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
-                limits = cast(Any, row.of).widened(record, row["coordinate"], z, collection.adversarial_share)
-                row.set_limits(*limits)
+                tau, share = self.taus[row["coordinate"]], collection.adversarial_share
+                row.set_limits(*found.widened(tau, z, cast(Any, row.of).limits, share))
         first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
         return self.result(
             rows,
