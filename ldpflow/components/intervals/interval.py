@@ -64,8 +64,6 @@ class Intervals:
         Limits. NaN means an undefined interval.
     diagnosis : dict of str to ndarray, shape (d, R) or (L, d, R)
         Values of the columns :attr:`IntervalMethod.diagnostics`, by name.
-    range_end : ndarray of bool, shape (L, d, R), or None
-        True for an interval that ends at an end of the public range. Its length measures nothing.
     """
 
     estimate: Array
@@ -73,7 +71,6 @@ class Intervals:
     lower: Array
     upper: Array
     diagnosis: dict[str, Array] = field(default_factory=dict)
-    range_end: NDArray[np.bool_] | None = None
 
 
 class IntervalMethod(Settings):

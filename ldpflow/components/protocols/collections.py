@@ -62,10 +62,9 @@ class Histograms:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau."""
         estimate, found = self.inverted(taus, z)
         first = 0 if limits == "line" else 2
-        lower, upper, ended = found[..., first], found[..., first + 1], found[..., 4] > 0.0
         unasked = np.broadcast_to(self.empty, estimate.shape)
-        diagnosis = {"range_end": ended.astype(np.float64), "unasked": unasked}
-        return Intervals(estimate, None, lower, upper, diagnosis, ended)
+        diagnosis = {"range_end": (found[..., 4] > 0.0).astype(np.float64), "unasked": unasked}
+        return Intervals(estimate, None, found[..., first], found[..., first + 1], diagnosis)
 
     def widened(self, tau: float, z: float, limits: str, share: float) -> tuple[float, float, bool]:
         """Limits for the quantile of honest users if a share of users sends any report, for one collection.
@@ -125,9 +124,8 @@ class Searches:
         with np.errstate(all="ignore"):
             found = fieller(fit, self.logit, np.array(z, dtype=np.float64)[:, None, None])
             lower, upper = (np.clip(centre + half * limit, low, high) for limit in found)
-        ended = (lower <= low) | (upper >= high)
-        diagnosis = {"range_end": np.where(np.isfinite(lower), ended, np.nan)}
-        return Intervals(self.estimate[None], None, lower, upper, diagnosis, ended)
+        ended = np.where(np.isfinite(lower), (lower <= low) | (upper >= high), np.nan)
+        return Intervals(self.estimate[None], None, lower, upper, {"range_end": ended})
 
     @property
     def thresholds(self) -> Array:

@@ -569,7 +569,6 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
 
 
 def take_limits(target: Target, limits: Intervals) -> Simulated:
-    assert limits.range_end is not None
     found = np.stack([limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0]])
     estimate, lower, upper = inverse(target.source.transform, found)
-    return Simulated(estimate, lower, upper, limits.range_end[0, 0])
+    return Simulated(estimate, lower, upper, limits.diagnosis["range_end"][0, 0] > 0.0)
