@@ -81,14 +81,6 @@ class Entry:
                 filled[name] = (field.default,)
         return cls(group, kind, dict(GROUPS[group][kind].complete_axes(filled)))
 
-    def on_grid(self, users: tuple[int, ...]) -> Entry:
-        """The entry with those settings of a method filled in that follow from the study's n."""
-        if self.group != "method":
-            return self
-        found = INTERVAL_METHODS[self.kind].grid_defaults(users)
-        missing = {name: (value,) for name, value in found.items() if name not in self.axes}
-        return Entry.of(self.group, self.kind, self.axes | missing) if missing else self
-
     def has(self, name: str) -> bool:
         return name != "kind" and name in GROUPS[self.group][self.kind].model_fields
 

@@ -106,11 +106,6 @@ class IntervalMethod(Settings):
         """Columns of the method's rows: settings and diagnostics."""
         return (*cls.setting_columns(), *cls.diagnostics)
 
-    @classmethod
-    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, Any]:
-        """Defaults of settings that depend on the numbers of users of a study, in increasing order."""
-        return {}
-
     def applies(self, source: Any) -> bool:
         """Whether a simulator makes the records that this method needs. If not, a study has no such cell."""
         return not self.unmet_need(source)

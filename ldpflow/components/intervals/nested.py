@@ -37,7 +37,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from mpmath import mp, mpf
@@ -140,9 +140,8 @@ class ConfidenceSequence(Nested):
 
     Parameters
     ----------
-    t_opt : int, optional
-        Number of users at which the sequence is tightest, chosen before any data are seen. The default is the
-        smallest n of a study.
+    t_opt : int
+        Number of users at which the sequence is tightest, chosen before any data are seen.
     base : str
         Method that gives centre and standard error. Its settings are settings of this method too.
     """
@@ -150,25 +149,17 @@ class ConfidenceSequence(Nested):
     kind: Literal["ACS"] = "ACS"
     cites = ("waudbysmith2024", "xie2024")
     title = "asymptotic confidence sequence, valid at every n (Waudby-Smith et al., 2024)"
+    example: ClassVar = {"t_opt": 10_000}
     diagnostics = CHECKS
 
-    t_opt: (
-        Annotated[
-            int,
-            Field(ge=1, le=10**12),
-            Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
-        ]
-        | None
-    ) = None
+    t_opt: Annotated[
+        int,
+        Field(ge=1, le=10**12),
+        Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
+    ]
     base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"], BASE] = "TRC"
 
-    @classmethod
-    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, int]:
-        return {"t_opt": users[0]}
-
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        if self.t_opt is None:
-            raise ValueError("t_opt must be given outside a study")
         estimate, se, diagnosis = self.of_base(record, n, levels)
         factors = [width_factor(n, self.t_opt, level) for level in levels]
         return Intervals(estimate, se, *symmetric_limits(estimate, factors, se), diagnosis)

@@ -114,9 +114,6 @@ class Methods:
     def unusable(self, method: IntervalMethod) -> str | None:
         if method.reads_truth():
             return "It needs the truth."
-        missing = [name for name in type(method).grid_defaults((1,)) if getattr(method, name) is None]
-        if missing:
-            return f"It needs {missing[0]}, which has to be chosen before the reports come."
         if not method.applies(self.source):
             return "It needs data that no transcript has."
         if any(method.runs(level) > 1 for level in self.collection.levels):
