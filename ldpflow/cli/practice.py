@@ -194,7 +194,8 @@ def privacy(
     secret_sample: Annotated[
         bool,
         flag(
-            "Responders are a random set of fixed size; who they are and the order are secret.",
+            "Responders are a random set of fixed size, send equally many reports, and stay secret, as does "
+            "the order of the reports.",
             name="--secret-sample",
         ),
     ] = False,
