@@ -62,17 +62,7 @@ SQRT_3 = float(np.sqrt(3.0))
 
 
 class BlockBootstrap(PathIntervalMethod):
-    """Multiplier block bootstrap of the average.
-
-    Parameters
-    ----------
-    beta : float in (0, 1)
-        Block exponent. The theory needs gamma < beta.
-    B : int in [2, 10^5]
-        Number of bootstrap replications.
-    multiplier : str
-        Law of eps: ``uniform`` on (-sqrt 3, sqrt 3), or ``rademacher`` for -1 and 1.
-    """
+    """Multiplier block bootstrap of the average."""
 
     kind: Literal["BB"] = "BB"
     cites = ("dette2024",)
@@ -83,11 +73,14 @@ class BlockBootstrap(PathIntervalMethod):
     beta: Annotated[
         float,
         Field(gt=0, lt=1),
-        Setting("1", "block exponent of BB and CHB", symbol="β", title="block exponent"),
+        Setting(
+            "1", "block exponent of BB and CHB, proved for gamma < beta", symbol="β", title="block exponent"
+        ),
     ] = 0.75
     B: Annotated[int, Field(ge=2, le=10**5), REPLICATIONS] = 500
     multiplier: Annotated[
-        Literal["uniform", "rademacher"], Setting("-", "law of the multipliers of BB and CHB")
+        Literal["uniform", "rademacher"],
+        Setting("-", "law of eps in BB and CHB: `uniform` on (-sqrt 3, sqrt 3), or `rademacher`"),
     ] = "uniform"
 
     def unsuitable(self, source: PathSource) -> str | None:
@@ -239,13 +232,7 @@ def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: i
 
 
 class CheapBootstrap(BlockBootstrap):
-    """Interval from a few bootstrap replications. ``beta`` and ``multiplier`` are as in BB.
-
-    Parameters
-    ----------
-    B : int in [1, 100]
-        Number of bootstrap replications.
-    """
+    """Interval from a few bootstrap replications."""
 
     kind: Literal["CHB"] = "CHB"  # type: ignore[assignment]
     cites = ("lam2026",)

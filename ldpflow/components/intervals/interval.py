@@ -20,7 +20,7 @@ from ldpflow.numerics import constants
 from ldpflow.settings import Setting, Settings
 
 BASE = Setting("-", "method whose variance or standard error is used")
-BLOCK_C = Setting("1", "factor c of the rule for block lengths", logarithmic=True)
+BLOCK_C = Setting("1", "factor c of the rule for block lengths, 0.1 by default in EBS", logarithmic=True)
 QUANTILE = Setting("-", "law of the critical values: `normal`, `t` (Student), `chi2` or `F` (Hotelling)")
 Quantile = Annotated[Literal["normal", "t"], QUANTILE]
 Batches = Annotated[
@@ -34,7 +34,7 @@ BatchRule = Annotated[
         pattern=r"^(half|third|[1-9][0-9]{0,3}n\^0?\.[0-9]{1,6}|n\^0?\.[0-9]{1,6}|[1-9][0-9]{0,11})$",
         description="half, third, a power of n such as n^0.75 or 3n^0.75, or a number of steps",
     ),
-    Setting("-", "length of equal batches: `half`, `third`, `3n^0.75` or a number of steps"),
+    Setting("-", "length of equal batches: `half`, `third`, `3n^0.75` for 3 floor(n^0.75), or a number"),
 ]
 BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
 DEGREE = Setting("-", "degree of TR's polynomial")
@@ -44,9 +44,12 @@ BurnIn = Annotated[
         pattern=r"^(n\^0?\.[0-9]{1,6}|0?\.[0-9]{1,6}n)$",
         description="steps left out at the start, such as n^0.4 or 0.01n",
     ),
-    Setting("-", "number of first steps that TR leaves out: `n^0.4` or `0.01n`"),
+    Setting("-", "number of first steps that TR leaves out, rounded up: `n^0.4` or `0.01n`"),
 ]
-StepVariance = Annotated[Literal["known", "residual"], Setting("-", "S of TR: `known` or `residual`")]
+StepVariance = Annotated[
+    Literal["known", "residual"],
+    Setting("-", "S of TR: `known` from problem and mechanism at theta*, or `residual` from the fit"),
+]
 SmallRun = Annotated[bool, Setting("-", "whether half widths are multiplied by K/(K - 4), at most 2")]
 
 

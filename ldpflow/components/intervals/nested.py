@@ -1,5 +1,7 @@
 """Interval methods that use the standard error or covariance of another method, the base.
 
+Settings of the base are settings of these methods too.
+
 **SUF**, suffix average (Wei, Zhu and Wu, 2023): the mean of the last part of the path
 
     s = floor((1 - k) n), m = n - s;   (S(n) - S(s))/m -+ z sqrt(V/m)
@@ -98,15 +100,7 @@ class Nested(MethodAround):
 
 
 class SuffixAverage(Nested):
-    """Interval around the mean of the last iterates.
-
-    Parameters
-    ----------
-    share : float in (0, 1]
-        k, the share of the iterates that are averaged.
-    base : str
-        Method that estimates Sigma. Its settings are settings of this method too.
-    """
+    """Interval around the mean of the last iterates."""
 
     kind: Literal["SUF"] = "SUF"
     cites = ("wei2023",)
@@ -114,7 +108,7 @@ class SuffixAverage(Nested):
     diagnostics = CHECKS
 
     share: Annotated[
-        float, Field(gt=0, le=1), Setting("1", "k: share of the iterates in a suffix average")
+        float, Field(gt=0, le=1), Setting("1", "share k of the iterates in a suffix average")
     ] = 0.5
     base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM"], BASE] = "TRC"
 
@@ -136,15 +130,7 @@ class SuffixAverage(Nested):
 
 
 class ConfidenceSequence(Nested):
-    """Interval of a confidence sequence, which is valid at every n.
-
-    Parameters
-    ----------
-    t_opt : int
-        Number of users at which the sequence is tightest, chosen before any data are seen.
-    base : str
-        Method that gives centre and standard error. Its settings are settings of this method too.
-    """
+    """Interval of a confidence sequence, which is valid at every n."""
 
     kind: Literal["ACS"] = "ACS"
     cites = ("waudbysmith2024", "xie2024")
@@ -155,7 +141,7 @@ class ConfidenceSequence(Nested):
     t_opt: Annotated[
         int,
         Field(ge=1, le=10**12),
-        Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
+        Setting("users", "n at which ACS is tightest, chosen before any data are seen", logarithmic=True),
     ]
     base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"], BASE] = "TRC"
 
@@ -201,15 +187,7 @@ JOINT = (
 
 
 class JointRegion(Nested):
-    """Ellipsoid around the average.
-
-    Parameters
-    ----------
-    base : str
-        Method that gives V: ``TRC``, ``BM`` or ``oracle``. Its settings are settings of this method too.
-    quantile : str
-        ``chi2``, or ``F`` for the base BM.
-    """
+    """Ellipsoid around the average."""
 
     kind: Literal["joint"] = "joint"
     title = "ellipsoid for all coordinates, with its projections as limits"

@@ -51,13 +51,7 @@ MOST_RUNS = 32
 
 
 class ParallelRuns(PathIntervalMethod):
-    """Student's t interval over K runs.
-
-    Parameters
-    ----------
-    K : int in [2, 1000]
-        Number of runs.
-    """
+    """Student's t interval over K runs."""
 
     kind: Literal["PAR"] = "PAR"
     cites = ("zhu2024",)

@@ -7,8 +7,9 @@ The transcript of n steps shows x_i = theta_{i-1} and the private gradient
 R(x) = E[A_i | x_i = x] is the mean gradient, and S is the covariance of A_i given the past. A polynomial P is
 fitted to A_i on x_i over N = n - i0 steps, where i0 is the burn-in. M and v are as in transcript_fit.
 
-**TR** estimates theta* by the root of P. The root has no bias from a curvature of R that P describes. If P
-does not describe R, the root is biased. A scalar interval ends at the points nearest the root where
+**TR** estimates theta* by the root of P, the polynomial that is fitted to the transcript. The root has no
+bias from a curvature of R that P describes. If P does not describe R, the root is biased. A scalar interval
+ends at the points nearest the root where
 
     P^2 = z^2 S v' M^-1 v
 
@@ -144,15 +145,7 @@ LATE = 32  # the fit that gives early_shift leaves out at least 1/32 of the step
 
 
 class TranscriptMethod(PathIntervalMethod):
-    """Base class of methods that fit a polynomial to the transcript.
-
-    Parameters
-    ----------
-    degree : int
-        Degree of P.
-    burn_in : str
-        Number i0 of first steps that are left out: ``n^0.4`` or ``0.01n`` of n steps, rounded up.
-    """
+    """Base class of methods that fit a polynomial to the transcript."""
 
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] | None = None
     burn_in: BurnIn = "n^0.4"
@@ -242,16 +235,7 @@ class TranscriptMethod(PathIntervalMethod):
 
 
 class Regression(TranscriptMethod):
-    """Base class of TR and TR-BM, whose estimate is the root of the fit.
-
-    Parameters
-    ----------
-    degree : int in [1, 3]
-        Degree of P: at most 2 for a vector of up to 5 coordinates, and 1 for a longer one.
-    separate : bool, optional
-        Whether each of several quantiles has a scalar fit. This is possible since the gradient of a quantile
-        depends on its own coordinate alone.
-    """
+    """Base class of TR and TR-BM, whose estimate is the root of the fit."""
 
     diagnostics = ROOT_CHECKS
     around_average = False
@@ -339,14 +323,7 @@ def small_run_factor(relaxation_times: Array) -> Array:
 
 
 class TranscriptRegression(Regression):
-    """Regression on the transcript.
-
-    Parameters
-    ----------
-    variance : str
-        How S is found: ``known`` takes the value that problem and mechanism give at theta*, which an analyst
-        knows for a quantile. ``residual`` takes the covariance of the residuals of the fit.
-    """
+    """Regression on the transcript."""
 
     kind: Literal["TR"] = "TR"
     cites = ("frees1990", "ni2026", "fieller1954")
@@ -396,13 +373,7 @@ class TranscriptRegression(Regression):
 
 
 class TranscriptRegressionBatchMeans(Regression):
-    """Interval around the root of the fit, with a standard error from batch means.
-
-    Parameters
-    ----------
-    M : int >= 2, optional
-        Number of batches, as in BM.
-    """
+    """Interval around the root of the fit, with a standard error from batch means."""
 
     kind: Literal["TR-BM"] = "TR-BM"
     cites = ("frees1990", "ni2026", "chen2020")
@@ -437,17 +408,7 @@ class TranscriptRegressionBatchMeans(Regression):
 
 
 class TranscriptCovariance(TranscriptMethod, VarianceMethod):
-    """Interval around the average with a covariance from the slope of the transcript.
-
-    Parameters
-    ----------
-    degree : int in [1, 2], optional
-        Degree of the fit. The default is 2 for a scalar and 1 for a vector.
-    variance : str
-        How S is found: ``known`` or ``residual``, as in TR.
-    small_run : bool
-        Whether half widths are multiplied by f.
-    """
+    """Interval around the average with a covariance from the slope of the transcript."""
 
     kind: Literal["TRC"] = "TRC"
     cites = ("ni2026",)

@@ -10,7 +10,8 @@ instead of z need the degrees of freedom of V. S(i) is the sum of the first i it
     V = (1/M) sum_k n_k (X_k - Xbar)^2
 
 X_k is the mean over batch k of length n_k = e_k - e_{k-1}, and Xbar is the mean over e_0 + 1..n. Dette and
-Graw do not state M, but floor(n^(1/4)) reproduces their Table 2.
+Graw do not state M, but floor(n^(1/4)) reproduces their Table 2. The option of Student's t takes V M/(M - 1)
+and M - 1 degrees of freedom.
 
 **EBS**, equal batches (Singh, Shukla and Vats, 2025)
 
@@ -184,15 +185,7 @@ class BlockVariance(VarianceMethod):
 
 
 class BatchMeans(BlockVariance):
-    """Batch-means interval.
-
-    Parameters
-    ----------
-    M : int >= 2, optional
-        Number of batches. None means floor(n^(1/4)).
-    quantile : str, optional
-        ``t`` takes V M/(M - 1) and Student's t with M - 1 degrees of freedom. None means ``normal``.
-    """
+    """Batch-means interval."""
 
     kind: Literal["BM"] = "BM"
     cites = ("chen2020",)
@@ -241,17 +234,7 @@ def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
 
 
 class EqualBatches(BlockVariance):
-    """Interval with the variance of equal batches.
-
-    Parameters
-    ----------
-    block_rule : str
-        Batch length b: ``half`` or ``third`` (see above), ``3n^0.75`` for 3 floor(n^0.75), or a number.
-    block_c : float > 0, optional
-        c of the rules half and third. None means 0.1.
-    quantile : str
-        ``normal``, or ``t`` for Student's t with a - 1 degrees of freedom.
-    """
+    """Interval with the variance of equal batches."""
 
     kind: Literal["EBS"] = "EBS"
     cites = ("singh2025",)
@@ -349,13 +332,7 @@ def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
 
 
 class IncreasingBlocks(BlockVariance):
-    """Base class of methods whose blocks grow along the path.
-
-    Parameters
-    ----------
-    block_c : float > 0
-        c of the starts floor(c k^(2/(1 - gamma))). A larger c makes fewer and longer blocks.
-    """
+    """Base class of methods whose blocks grow along the path."""
 
     undefined_where = "there are fewer than two blocks, or the estimated variance is not positive"
 
@@ -385,13 +362,7 @@ def block_starts(steps: int, gamma: float, c: float) -> tuple[int, ...]:
 
 
 class NonoverlappingBlocks(IncreasingBlocks):
-    """Interval with the variance of non-overlapping increasing blocks.
-
-    Parameters
-    ----------
-    quantile : str
-        ``normal``, or ``t`` for V nu/(nu - 1) and Student's t with nu - 1 degrees of freedom.
-    """
+    """Interval with the variance of non-overlapping increasing blocks."""
 
     kind: Literal["NOL"] = "NOL"
     cites = ("zhu2023",)
@@ -460,23 +431,7 @@ def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
 
 
 class Lugsail(MethodAround, VarianceMethod):
-    """Interval with the lugsail variance of equal batches or of batch means.
-
-    Parameters
-    ----------
-    base : str
-        ``EBS`` or ``BM``.
-    pieces : int >= 2
-        r, the number of pieces that a batch is cut into.
-    weight : float in [0, 1)
-        kappa, the weight of the shorter batches.
-    block_rule : str, optional
-        Setting of the base EBS. None means the default of EBS.
-    block_c : float > 0, optional
-        Setting of the base EBS. None means the default of EBS.
-    M : int >= 2, optional
-        Setting of the base BM. None means the default of BM.
-    """
+    """Interval with the lugsail variance of equal batches or of batch means."""
 
     kind: Literal["LUG"] = "LUG"
     cites = ("vats2022",)
@@ -486,9 +441,9 @@ class Lugsail(MethodAround, VarianceMethod):
     PASSED_ON = ("M", "block_rule", "block_c")
 
     base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
-    pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "r: pieces of a batch in LUG")] = 3
+    pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "number r of pieces of a batch in LUG")] = 3
     weight: Annotated[
-        float, Field(ge=0, lt=1), Setting("1", "kappa: weight of the shorter batches in LUG")
+        float, Field(ge=0, lt=1), Setting("1", "weight kappa of the shorter batches in LUG")
     ] = 0.5
     block_rule: BatchRule | None = None
     block_c: BatchFactor | None = None
