@@ -18,6 +18,7 @@ from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.transform import slope
 from ldpflow.components.protocols import OneShot, Protocol
+from ldpflow.components.protocols.protocol import budget
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import LANES, counter_keys
@@ -60,7 +61,7 @@ class Counts(Simulator[Request, CountsRecord]):
 
     def derived(self) -> dict[str, Any]:
         tau = self.problem.tau
-        bound = self.protocol.bit_variance(tau) / self.horizon
+        bound = budget(self.protocol.epsilon).bit_variance(tau) / self.horizon
         density = self.law.density_at_quantile(tau)
         in_rows = float(slope(self.problem.own_scale(), self.truth())[0])
         columns: dict[str, Any] = {

@@ -115,7 +115,7 @@ class Searches:
     fits: Array  # the result of ``search_all``, shape (replicates, 7)
     received: Array  # number of reports, shape (replicates,)
     logit: float  # log(tau/(1 - tau))
-    last: Array  # thresholds, answers and reports of 1 in the last replicate, shape (rounds, 8, 3)
+    last: Array  # thresholds, answers, reports of 1 of the last replicate, or NaN, shape (rounds, 8, 3)
 
     def intervals(self, z: Sequence[float]) -> Intervals:
         """Fieller's intervals, clipped to the range."""
@@ -126,11 +126,6 @@ class Searches:
             lower, upper = (np.clip(centre + half * limit, low, high) for limit in found)
         ended = np.where(np.isfinite(lower), (lower <= low) | (upper >= high), np.nan)
         return Intervals(self.estimate[None], None, lower, upper, {"range_end": ended})
-
-    @property
-    def thresholds(self) -> Array:
-        """Thresholds of the last replicate, shape (rounds, 8). Rounds with fewer thresholds end with NaN."""
-        return self.last[:, :, 0]
 
 
 def edge_cdf(law: Law, edges: Array) -> Array:

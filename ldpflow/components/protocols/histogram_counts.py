@@ -392,13 +392,9 @@ def reconcile_nodes(found, total, levels):  # type: ignore[no-untyped-def]
     ``found`` has the levels 1..h. Its last level is replaced by the result, in two passes, up and down (Hay,
     Rastogi, Miklau and Suciu, VLDB 2010).
     """
-    first = 0
-    size = FAN_OUT
-    for _ in range(levels - 1):
-        first += size
-        size *= FAN_OUT
     below = float(FAN_OUT)  # FAN_OUT^(height of a child)
-    start, count = first, size
+    count = FAN_OUT**levels
+    start = found.shape[0] - count
     for _ in range(levels - 1):
         count //= FAN_OUT
         up = start - count

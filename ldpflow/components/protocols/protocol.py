@@ -115,10 +115,6 @@ class Protocol(Settings):
     def budget(self) -> Budget:
         return budget(self.epsilon, self.answers)
 
-    def bit_variance(self, tau: float) -> float:
-        """S(tau, eps): n times the least asymptotic variance of F^ at the tau-quantile."""
-        return budget(self.epsilon).bit_variance(tau)
-
     def distorts(self) -> bool:
         """Whether the estimand differs from the population's quantile."""
         return self.liars > 0.0 or self.answer_below != self.answer_above

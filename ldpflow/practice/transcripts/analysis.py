@@ -413,7 +413,7 @@ class RoundsReader(CountsReader):
         turns, questions = (values[:rows].astype(np.int64) for values in (chunk.rounds, chunk.questions))
         for turn in np.unique(turns).tolist():
             if turn != self.turn:
-                self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts).thresholds[turn - 1]
+                self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts).last[turn - 1, :, 0]
                 self.turn = turn
             here = turns == turn
             if (earlier := self.threshold_error(chunk, questions, here)) is not None:
