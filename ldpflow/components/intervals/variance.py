@@ -380,14 +380,8 @@ class NonoverlappingBlocks(IncreasingBlocks):
         value = in_order(deviations * deviations) / float(steps)
         if self.quantile == "normal":
             return Variance(value)
-        nu = effective_blocks(np.diff(ends))
+        nu = steps**2 / sum(length * length for length in np.diff(ends).tolist())
         return Variance(value * (nu / (nu - 1.0)), nu - 1.0) if nu >= 2.0 else None
-
-
-def effective_blocks(lengths: NDArray[np.int64]) -> float:
-    """nu = n^2 / sum L_k^2."""
-    whole = lengths.tolist()  # Python's integers do not overflow
-    return float(sum(whole) ** 2 / sum(length * length for length in whole))
 
 
 class OverlappingBlocks(IncreasingBlocks):

@@ -115,10 +115,6 @@ class Protocol(Settings):
     def budget(self) -> Budget:
         return budget(self.epsilon, self.answers)
 
-    def distorts(self) -> bool:
-        """Whether the estimand differs from the population's quantile."""
-        return self.liars > 0.0 or self.answer_below != self.answer_above
-
     def privacy(self) -> PrivacyStatement:
         """Guarantee of all answers of a user together."""
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)

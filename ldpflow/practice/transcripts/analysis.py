@@ -306,7 +306,8 @@ class CountsReader(ReportReader):
             if collection.adversarial_share and row["lower"] is not None:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
                 tau, share = self.taus[row["coordinate"]], collection.adversarial_share
-                row.set_limits(*found.widened(tau, z, cast(Any, row.of).limits, share))
+                limits = cast(Any, row.of).limits
+                row.set_limits(*cast(Histograms, found).widened(tau, z, limits, share))
         first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
         return self.result(
             rows,
