@@ -20,8 +20,8 @@ variance of a replication of BB. If this variance is too small, CHB is too short
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget it is conservative. Random weights w (E w = 1, E w^2 = 2) multiply the privacy noise of
-perturbed paths: its covariance is 2 S_LDP there, and S_LDP in the path itself (both at budget eps/(B + 1)).
+With a split budget the interval is conservative. Random weights w with E w = 1 and E w^2 = 2 multiply the
+privacy noise of perturbed paths. The covariance of this noise is 2 S_LDP, but S_LDP in the path itself.
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class SuffixAverage(Nested):
     base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM"], BASE] = "TRC"
 
     def suffix_start(self, steps: int) -> int:
-        """s for the decimal number k."""
+        """s. k is read as a decimal number."""
         return int((1 - Fraction(repr(self.share))) * steps)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
@@ -226,7 +226,7 @@ class JointRegion(Nested):
         q = np.array([critical_value(level, d, batches) for level in levels])[:, None]
         least = np.array([critical_value(level, d, None) for level in levels])[:, None]
         unit = np.array([unit_volume(d, steps, float(value)) for value in q[:, 0]])[:, None]
-        known = all(map(math.isfinite, record.source.problem.truth()))  # the origin is theta* then
+        known = all(map(math.isfinite, record.source.problem.truth()))  # if known, it is the origin
         ratio = root(np.sqrt(determinant / true_determinant(record.source)), d)
         names = [column.name for column in self.diagnostics]
         diagnosis = {name: np.full((len(levels), *estimate.shape), np.nan) for name in names}

@@ -12,7 +12,7 @@ run on n users.
 
     B* = ceil(log2(2/alpha));  B = B* - 1 with probability p, else B*
     p = (alpha - 2^(1 - B*))/(2^(2 - B*) - 2^(1 - B*))
-    interval [min, max] of B averages, each of floor(n/B) users of its own; estimate: their median
+    interval [min, max] of the averages of B runs of floor(n/B) users each,   estimate: their median
 
 If estimates have no median bias, each of B independent ones is as likely above theta* as below. All of them
 lie on one side with probability 2^(1 - B). With the random B the probability of a miss is alpha. The runs of
@@ -142,7 +142,7 @@ def hull_times(steps: int, runs: Iterable[int]) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=256)
 def hull_size(level: float) -> tuple[int, float]:
-    """B* and the probability p of B* - 1, for a decimal number ``level``."""
+    """B* and the probability p of B* - 1. The level is read as a decimal number."""
     with constants.workdps(40):
         alpha = 1 - mpf(repr(level))
         exponent = mp.log(2 / alpha, 2)

@@ -28,6 +28,7 @@ class Record(ABC):
     seed : int
         The study's seed.
     replicates : ndarray of int64, shape (R,)
+        Numbers of the replicates.
     words : str
         Description of the record in messages.
     """

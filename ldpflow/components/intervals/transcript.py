@@ -1,6 +1,6 @@
 """Regression on the private transcript: TR, TR-BM and TRC.
 
-The transcript of n steps shows x_i = theta_{i-1} and the private gradient
+The transcript of n steps of sizes eta_i shows x_i = theta_{i-1} and the private gradient
 
     A_i = (theta_{i-1} - theta_i)/eta_i
 
@@ -15,7 +15,7 @@ ends at the points nearest the root where
 
 The distances of both ends from the root are multiplied by f = K/(K - 4), at most 2. K = P'(root) sum eta_i is
 the length of the run in relaxation times. The factor is needed since least squares in an autoregression
-overstates the slope, by about 4/K.
+overstates the slope by a share of about 4/K.
 
 **TR-BM** has the root of TR, the standard error of batch means times sqrt(kappa), and a t quantile.
 kappa is the asymptotic variance of the root over that of the average:

@@ -41,7 +41,7 @@ from ldpflow.numerics.running_sums import pieces, regressors
 from ldpflow.numerics.specialise import Case
 
 LOSS = 1e9  # largest ratio of a sum of powers to its centred moment: 7 of 16 digits are left
-REACH = 50.0  # a root of a cubic is searched within so many standard deviations of the path from its mean
+REACH = 50.0  # largest distance of a root of a cubic from the mean, in standard deviations of the path
 
 # Distances from the root at which the ends of an interval are searched, in half widths z se.
 MARCH = [*(j / 8.0 for j in range(1, 17)), *(2.0 * 1.25**j for j in range(1, 17))]

@@ -9,9 +9,9 @@ instead of z need the degrees of freedom of V. S(i) is the sum of the first i it
     e_k = floor(((k + 1)/(M + 1))^(1/(1 - gamma)) n), k = 0..M;  batch 0 is discarded
     V = (1/M) sum_k n_k (X_k - Xbar)^2
 
-X_k is the mean over batch k of length n_k = e_k - e_{k-1}, and Xbar is the mean over e_0 + 1..n. Dette and
-Graw do not state M, but floor(n^(1/4)) reproduces their Table 2. The option of Student's t takes V M/(M - 1)
-and M - 1 degrees of freedom.
+Batch k ends at step e_k. X_k is its mean, n_k = e_k - e_{k-1} its length, and Xbar the mean over e_0 + 1..n.
+Dette and Graw do not state M, but floor(n^(1/4)) reproduces their Table 2. The option of Student's t takes
+V M/(M - 1) and M - 1 degrees of freedom.
 
 **EBS**, equal batches (Singh, Shukla and Vats, 2025)
 
@@ -227,7 +227,7 @@ def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
 
 @lru_cache(maxsize=256)
 def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
-    """e_0, ..., e_m for the decimal number gamma. A value within 1e-9 of an integer is rounded to it."""
+    """e_0, ..., e_m, from gamma as a decimal number. A value within 1e-9 of an integer is rounded to it."""
     with constants.workdps(40):
         power = 1 / (1 - mpf(repr(gamma)))
         return tuple(constants.safe_floor((mpf(k + 1) / (m + 1)) ** power * steps) for k in range(m + 1))
@@ -295,7 +295,7 @@ class EqualBatches(BlockVariance):
 
 @lru_cache(maxsize=1024)
 def batch_size(steps: int, gamma: float, rule: str, c: float | None) -> int:
-    """Batch length b >= 1 for decimal numbers gamma and c."""
+    """Batch length b >= 1. gamma and c are read as decimal numbers."""
     if rule in ("half", "third"):
         with constants.workdps(40):
             g = mpf(repr(gamma))
@@ -348,7 +348,7 @@ class IncreasingBlocks(BlockVariance):
 
 @lru_cache(maxsize=256)
 def block_starts(steps: int, gamma: float, c: float) -> tuple[int, ...]:
-    """Starts of blocks in 1, ..., steps for decimal numbers gamma and c."""
+    """Starts of blocks in 1, ..., steps. gamma and c are read as decimal numbers."""
     starts = [1]
     with constants.workdps(40):
         power = 2 / (1 - mpf(repr(gamma)))
