@@ -129,7 +129,7 @@ class Searches:
 
 
 def edge_cdf(law: Law, edges: Array) -> Array:
-    """F at the edges, with 0 and 1 at the ends of the range, to which values outside are moved."""
+    """F at the edges. It is 0 and 1 at the ends of the range, since values outside are moved to the ends."""
     values = np.empty(len(edges))
     if law.name == "records":
         values[:] = law.cdf_values(edges)
@@ -195,7 +195,7 @@ def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.in
 
 
 def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:
-    """Position of the tau-quantile in the range, in bins."""
+    """Distance of the tau-quantile from the lower end of the range, in bins."""
     low, high = protocol.ends
     return (law.quantile(tau) - low) / (high - low) * k
 

@@ -1,4 +1,7 @@
-"""Base classes of protocols: collection of reports, and estimates from their counts."""
+"""Base classes of protocols for quantiles.
+
+F is the distribution function of the values of the users, and F^ its unbiased estimate.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Budget(NamedTuple):
     answers: float  # a, the number of answers of every user to one question
 
     def bit_variance(self, share: float) -> float:
-        """Variance per user of a debiased bit that is 1 with probability F = ``share``: F(1 - F) + v/(4a)."""
+        """S = F(1 - F) + v/(4a), the variance per user of a debiased bit that is 1 with probability F."""
         return share * (1.0 - share) + 0.25 * self.noise / self.answers
 
 

@@ -68,7 +68,7 @@ def in_file_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
 
 
 def neighbouring_records(n: int, which: int, position: int) -> Records:
-    """n records in two coordinates. At w = (400, 0) that at ``position`` has gradient -x, all others 0."""
+    """n records in two coordinates. At w = (400, 0) only the record at ``position`` has a gradient, -x."""
     rows = np.tile([1.0, 0.0], (n, 1))
     rows[position] = [-SLANT, np.sqrt(1.0 - SLANT**2) * (1.0 if which == 0 else -1.0)]
     return Records(n, rows.reshape(-1), np.ones(n), np.zeros(LANES, np.int64))
@@ -224,7 +224,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
         algorithm = algorithm.model_copy(update={"eta": 0.01})
     records, level = 4, 0
     if isinstance(algorithm, DpAmbssgd):
-        # DP-STAT needs s >= 4 Gamma.
+        # The private threshold (DP-STAT) needs s >= 4 Gamma.
         records = algorithm.part * (math.ceil(4.0 * algorithm.margin()) + 1)
         level = round(records // algorithm.part - algorithm.margin())
         algorithm = algorithm.model_copy(update={"domain": algorithm.domain or 1.0})
@@ -241,7 +241,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
         paths = regression_paths(algorithm, [NOTHING] * n, place, MIRRORED)
         found.append(lists(name, paths, (1, 2), released, seed))
     if s:
-        # DP-STAT stops or not depending on one small residual.
+        # One small residual decides whether the search of the threshold stops.
         small: list[Row] = [NOTHING if place < level else (0.0, HUGE) for place in range(s)]
         name = f"{n} users, {level} of the first {s} with a small residual, or one less"
         paths = regression_paths(algorithm, small + [NOTHING] * (n - s), 0, (NOTHING, (0.0, HUGE)))

@@ -296,7 +296,7 @@ def sampled_release(
         found = notions(name, statement, design.reports * statement.reports, delta).get(notion)
         return None if found is None else amplify(found, rate)
 
-    # A record is released with probability ``rate``. A larger delta allows any release.
+    # A record is released with probability ``rate``. If delta is at least as large, epsilon is 0.
     hidden = design.delta >= rate
     pair = 0.0 if hidden else epsilon("epsilon_at_delta", design.delta / rate)
     return line(

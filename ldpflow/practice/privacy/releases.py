@@ -5,8 +5,8 @@ randomised response is known (Kairouz, Oh and Viswanath, 2015).
 
 Laplace noise of scale sensitivity/eps reveals less. Among all shifts of a vector with equal L1 norm, the
 shift of a single coordinate reveals most. Proof: compare the privacy loss of shifts a and b of two
-coordinates with that of one shift a + b. The first has a larger density inside (-(a + b), a + b) and less
-mass at both ends, so the two distribution functions cross once.
+coordinates with that of one shift a + b. The loss of the two shifts has a larger density inside
+(-(a + b), a + b) and less mass at both ends, so the two distribution functions cross once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MIRONOV = "Mironov 2017"
 BUN = "Bun and Steinke 2016, Proposition 1.4"
 ZHU = "Zhu, Dong and Wang 2022 (composition of dominating pairs)"
 
-SHOWN_ORDERS = (2.0, 8.0, 32.0)  # of Renyi divergences
+SHOWN_ORDERS = (2.0, 8.0, 32.0)  # orders of the Renyi divergences on a page
 LARGEST_COUNT = 100_000
 LEAST_DELTA = 1e-10  # for a smaller delta rounding errors of composed Laplace noise could show
 
@@ -37,7 +37,7 @@ def count_of(reports: int) -> int:
 
 
 def composed_delta(epsilon: float, reports: int, at: float) -> float:
-    """The smallest delta for which k = ``reports`` eps-DP reports are (at, delta)-DP together.
+    """The smallest delta for which k = ``reports`` eps-DP reports together are (``at``, delta)-DP.
 
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
     """
