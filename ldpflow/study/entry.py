@@ -77,7 +77,7 @@ class Entry:
         for name, field in GROUPS[group][kind].model_fields.items():
             if name in axes:
                 filled[name] = axes[name]
-            elif name != "kind" and field.default is not None:
+            elif name != "kind" and field.default is not None and not field.is_required():
                 filled[name] = (field.default,)
         return cls(group, kind, dict(GROUPS[group][kind].complete_axes(filled)))
 

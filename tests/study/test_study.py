@@ -97,6 +97,7 @@ def test_method_flag_keeps_settings_and_adds_defaults() -> None:
         ({"method": "SN", "beta": 0.7}, "method.beta", "SN"),
         ({"seed": "1.5"}, "seed", "integer"),
         ({"epsilno": 1}, "epsilno", "'epsilon'"),
+        ({"method": "ACS"}, "method.t_opt", "missing"),
     ],
 )
 def test_refused_flags(flags: dict[str, Any], field: str, said: str) -> None:

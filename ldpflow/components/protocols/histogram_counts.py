@@ -10,8 +10,8 @@ no user.
 ``spread_NAME`` fills ``out`` with n Var F^ at each inner edge for n users, if F is tau at this edge.
 
 a is the number of answers of a user, and v is ``budget.noise``. p' and q' are the probabilities of the own
-bin and of another bin in ``grr``. q = 1/(e^eps + 1) is the probability of a 1 for another bin in ``oue``. h is
-the number of levels, and s, g and w are weights in F^ at edge m.
+bin and of another bin in ``grr``. q = 1/(e^eps + 1) is the probability of a 1 for another bin in ``oue``.
+h is the number of levels, and s, g and w are weights in F^ at edge m.
 """
 
 from __future__ import annotations
