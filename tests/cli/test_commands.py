@@ -31,6 +31,7 @@ def test_list(ldpflow, monkeypatch):
     lines = [line for line in shown.out.splitlines() if "(from plugin_law.py)" in line]
     assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]
     methods = ldpflow("list", "methods").out
+    assert "t_opt = required" in methods
     assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
     assert ldpflow("list", "BB").out.count(": ") == 1
     assert {"TR-BM,", "SN,"} <= {*ldpflow("sweep", "--help").out.split()}
