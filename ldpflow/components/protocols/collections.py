@@ -119,7 +119,7 @@ class Searches:
 
     def intervals(self, z: Sequence[float]) -> Intervals:
         """Fieller's intervals, clipped to the range."""
-        low, high = self.protocol.ends
+        low, high = self.protocol.range
         centre, half, *fit = self.fits.T
         with np.errstate(all="ignore"):
             found = fieller(fit, self.logit, np.array(z, dtype=np.float64)[:, None, None])
@@ -196,7 +196,7 @@ def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.in
 
 def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:
     """Distance of the tau-quantile from the lower end of the range, in bins."""
-    low, high = protocol.ends
+    low, high = protocol.range
     return (law.quantile(tau) - low) / (high - low) * k
 
 

@@ -71,7 +71,7 @@ class Protocol(Settings):
     epsilon : float in [1e-6, 30]
         Budget of one user.
     range : (float, float)
-        Public range [L, U]. A value outside is replaced by the nearer end. It has no default.
+        Public range [L, U]. A value outside is replaced by the nearer end.
     answer_below : float in (0, 1]
         Probability that a user with a value at most the quantile answers.
     answer_above : float in (0, 1]
@@ -95,7 +95,7 @@ class Protocol(Settings):
     carries_privacy: ClassVar[bool] = True
 
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
-    range: tuple[float, float] | None = None
+    range: tuple[float, float]
     answer_below: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
     answer_above: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
     liars: Annotated[float, Field(ge=0, lt=1), Setting("share")] = 0.0
@@ -104,16 +104,9 @@ class Protocol(Settings):
 
     @model_validator(mode="after")
     def check_range(self) -> Self:
-        low, high = self.range or (math.nan, math.nan)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError("range = [L, U] must be given: two finite numbers with L < U, the public range")
+        if not self.range[0] < self.range[1]:
+            raise ValueError("range = [L, U] needs L < U")
         return self
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """L and U."""
-        assert self.range is not None
-        return self.range
 
     def budget(self) -> Budget:
         return budget(self.epsilon, self.answers)
@@ -194,7 +187,7 @@ class OneShot(Protocol):
         """
         if self.k is not None:
             return self.k
-        low, high = self.ends
+        low, high = self.range
         s = (high - low) / 16.0 if self.scale_guess is None else self.scale_guess
 
         def loss(k: int) -> float:
@@ -225,7 +218,7 @@ class OneShot(Protocol):
 
     def edges(self, k: int) -> Array:
         """t_m = L + (U - L) m/k, m = 0..k."""
-        low, high = self.ends
+        low, high = self.range
         return low + (high - low) * np.arange(k + 1) / k
 
     @abstractmethod

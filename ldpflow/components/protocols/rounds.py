@@ -78,7 +78,7 @@ class Rounds(Protocol):
         return [int(n * share) // count for share, count in zip(shares, self.thresholds(), strict=True)]
 
     def design(self, n: int, tau: float) -> RoundsDesign:
-        low, high = self.ends
+        low, high = self.range
         b = self.budget()
         with constants.workdps(constants.DIGITS):
             logit = float(mp.log(mpf(tau) / (1 - mpf(tau))))

@@ -176,7 +176,7 @@ def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) 
 
 
 def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
-    low, high = protocol.ends
+    low, high = protocol.range
     width = high - low
     design = protocol.design(USERS, 0.5)
     values = (low + 0.25 * width, low + 0.75 * width)

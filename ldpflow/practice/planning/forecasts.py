@@ -442,7 +442,7 @@ class CountsForecast(Forecast):
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """Cautions if the quantile is outside the range, and if the counts of its tail are mostly noise."""
         t = self.target
-        low, high = self.template.ends
+        low, high = self.template.range
         tail = min(t.tau, 1.0 - t.tau)
         found = [] if low < t.law.quantile(t.tau) < high else ["outside range"]
         asked = n // t.quantiles if self.splits_users else n
@@ -493,7 +493,7 @@ class OneShotForecast(CountsForecast):
         return {"protocol": self.template.model_copy(update=update)}
 
     def width(self, n: int, epsilon: float) -> float:
-        low, high = self.template.ends
+        low, high = self.template.range
         return float(high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:

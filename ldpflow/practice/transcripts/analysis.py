@@ -433,7 +433,7 @@ class RoundsReader(CountsReader):
         fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
         if chunk.thetas is None:
             return fault
-        low, high = self.protocol.ends
+        low, high = self.protocol.range
         thetas = chunk.thetas[: len(questions), 0]
         apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
         wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"
