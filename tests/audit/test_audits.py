@@ -204,7 +204,7 @@ def test_an_algorithm_that_audits_do_not_know(monkeypatch):
         audit("pairs", {"mu": 1.0}, samples=1000)
 
 
-def test_everything_that_claims_something_is_in_the_table():
+def test_everything_that_claims_something_is_audited():
     audited = {name for name, _, _ in BUNDLED}
     # deployed_response simulates reports without values: its devices run randomised response.
     assert audited >= MECHANISMS.keys() - {"none", "deployed_response"} | PROTOCOLS.keys()
@@ -212,17 +212,11 @@ def test_everything_that_claims_something_is_in_the_table():
     assert all(problem in PROBLEMS for _, _, problem in BUNDLED if problem)
 
 
-def test_the_table_of_the_documentation():
-    """It has a line for every audit of ``ldpflow audit all``, and no bound above its claim."""
+def test_the_documentation_has_a_line_for_every_audit():
     page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
     table = page.partition("<!-- audit:begin -->")[2].partition("<!-- audit:end -->")[0]
     lines = [line.split("|")[1:-1] for line in table.splitlines() if line.startswith("| `")]
     assert [line[0].strip(" `") for line in lines] == [name for name, _, _ in BUNDLED]
-    for line in lines:
-        claim = float(line[3].partition("=")[2].partition(",")[0])
-        # Of dp_ssgd nothing is seen: its accounting leaves much room.
-        least = 0.0 if line[0].strip(" `") == "dp_ssgd" else 0.1 * claim
-        assert least <= float(line[4]) <= claim
 
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-3}
