@@ -27,7 +27,7 @@ from tests.kernels import uncompiled
 MEDIAN = lf.Quantile(tau=0.5)
 SLOW, THOROUGH = pytest.mark.slow, pytest.mark.thorough
 REACHED = {"dp_ssgd": 0.0, "sufficient_statistics": 0.5, "rule": 0.15}
-"""What the bound of an algorithm reaches of its claim: .75 unless said here, .05 over a fixed data set."""
+"""Least bound over claim of algorithms: .75 for others, .05 over a fixed data set."""
 
 
 def marked(cases):
@@ -45,7 +45,7 @@ def marks_of(name, problem):
     marked((marks_of(one[0], one[2]), *one) for one in BUNDLED if one[0] not in PROTOCOLS),
 )
 def test_bundled_ones_pass(name, settings, problem):
-    """And the audit is worth something: in one dimension the bound comes close."""
+    """If outputs have one dimension, the bound is near the claim."""
     if name in ALGORITHMS:
         found = audit(name, settings, samples=40_000)
         reached = REACHED.get("rule" if "rule" in settings else name, 0.75)
@@ -106,10 +106,7 @@ def test_a_broken_mechanism_is_caught(mechanism, problem, samples, least):
 
 
 def test_a_thousand_outputs_accuse_a_sound_mechanism_no_oftener_than_stated():
-    """At confidence .9 at most one audit in ten is wrong: 15 or more of 60 have probability below 1e-3.
-
-    And the bound is worth something: it is positive in every one of them.
-    """
+    """At confidence .9 at most one audit in ten is wrong: 15 or more of 60 have probability below 1e-3."""
     sound = lf.Laplace(epsilon=1.0)
     bounds = [audit_mechanism(sound, MEDIAN, 1000, 0.9, seed).bound for seed in range(60)]
     assert stats.binom.sf(14, 60, 0.1) < 1e-3
@@ -258,7 +255,6 @@ ALGORITHMS_BROKEN = [
 
 @pytest.mark.parametrize(("algorithm", "mechanism", "samples", "least"), marked(ALGORITHMS_BROKEN))
 def test_a_broken_algorithm_is_caught(algorithm, mechanism, samples, least, monkeypatch):
-    """Noise too weak, a budget that is not split, a weak mechanism, an order in the place of noise."""
     if samples <= 1000:
         uncompiled.use(monkeypatch)
     found = audit_path(algorithm, mechanism, samples, 0.999, 1)

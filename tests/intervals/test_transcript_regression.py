@@ -54,7 +54,7 @@ def known_covariance(path):
 
 CASES = [
     *itertools.product(SCALARS, (1, 2, 3), ("known", "residual"), [N], [None]),
-    # x^6 of the first steps is 1e13 times what it is after i0; least squares knows nothing of them.
+    # x^6 of the first steps, which the fit leaves out, is 1e13 times x^6 of the others.
     *itertools.product(["start"], (2, 3), ["known"], [40_000], ["0.1n"]),
 ]
 
@@ -62,8 +62,7 @@ CASES = [
 @pytest.mark.thorough
 @pytest.mark.parametrize(("name", "degree", "variance", "n", "burn_in"), CASES)
 def test_interval_is_the_literal_formula(name, degree, variance, n, burn_in):
-    # The library's sums are around theta*, the oracle's regression around theta_{i0}: that they
-    # agree shows that the shift cancels.
+    # The sums are around theta*, and the regression of the oracle is around theta_{i0}.
     path = FAR_START if name == "start" else SCALARS[name]
     record = record_of(path, n, 3)
     burn_in = burn_in or ("0.01n" if degree == 3 else "n^0.4")
@@ -90,7 +89,7 @@ def compare(result, at, j, r, expected, level):
         assert not np.isfinite(upper - lower)
         return False
     if np.isnan(lower + upper):
-        # Ends that lie beyond any use: the library does not look that far.
+        # The library does not search ends beyond 71 z se.
         z = constants.normal_quantile(0.5 + level / 2)
         assert max(estimate - low, high - estimate) > 70 * z * result.se[j, r]
         return False
