@@ -120,7 +120,7 @@ def test_a_name_that_is_taken_is_refused(name, said, installed, tmp_path, monkey
     ("method", "reads"),
     [
         (SuffixAverage(base="oracle"), True),
-        (ConfidenceSequence(base="oracle"), True),
+        (ConfidenceSequence(t_opt=300, base="oracle"), True),
         (JointRegion(base="oracle"), True),
         (SuffixAverage(base="TRC"), False),
         (Lugsail(base="BM"), False),

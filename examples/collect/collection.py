@@ -51,12 +51,12 @@ class OneShot(Questions):
         """Question of a made-up user, whose report is not used."""
         if not self.protocol.public_coin:
             return None
-        low, high = self.protocol.ends
+        low, high = self.protocol.range
         made: Any = client.REPORTS[self.protocol.kind](low, 1.0, low, high, self.protocol.k)
         return int(made[0])
 
     def parameters(self, question: int | None) -> dict[str, Any]:
-        low, high = self.protocol.ends
+        low, high = self.protocol.range
         public = {"epsilon": self.protocol.epsilon, "low": low, "high": high, "k": self.protocol.k}
         return public if question is None else public | {"question": question}
 
@@ -84,7 +84,7 @@ class Rounds(Questions):
         self.start_round()
 
     def start_round(self) -> None:
-        self.thresholds = fold_rounds(self.protocol, self.tau, self.counts).thresholds[self.round]
+        self.thresholds = fold_rounds(self.protocol, self.tau, self.counts).last[self.round, :, 0]
         self.needed = [self.asked[self.round]] * self.protocol.thresholds()[self.round]
         self.round += 1
 

@@ -53,6 +53,7 @@ def catalogue(
             for name, field in cls.model_fields.items():
                 if name != "kind":
                     default = "optional" if field.default is None else f"{field.default!r}"
+                    default = "required" if field.is_required() else default
                     print_wrapped(f"      {name} = {default}   ({allowed(cls, name)})", sys.stdout)
         typer.echo("")
     if what not in (None, "studies"):

@@ -188,7 +188,8 @@ def privacy(
     secret_sample: Annotated[
         bool,
         flag(
-            "Responders are a secret random set of fixed size, in a secret order.",
+            "Responders are a random set of fixed size, send equally many reports, and stay secret, as does "
+            "the order of the reports.",
             name="--secret-sample",
         ),
     ] = False,

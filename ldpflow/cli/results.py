@@ -30,10 +30,9 @@ from ldpflow.errors import InputError, LdpflowError, plain_text, require_extra
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ldpflow.results.published import MissingCell
-
     import ldpflow.run
     from ldpflow.cli.tables import Sheet
+    from ldpflow.results.published import MissingCell
 
 
 def output_option(text: str, default: str | bool = True) -> Any:

@@ -79,7 +79,7 @@ def range_words(analysis: Analysis) -> str:
     if collection.protocol is None:
         return ""
     bins = getattr(collection.protocol, "k", None)
-    low, high = inverse(collection.scale, collection.protocol.ends).tolist()
+    low, high = inverse(collection.scale, collection.protocol.range).tolist()
     return limits_words(low, high, analysis.unit) + (f", {bins} bins" if bins else "")
 
 

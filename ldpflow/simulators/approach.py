@@ -87,13 +87,12 @@ def in_unit_of_rows(problem: Problem, variances: Sequence[float]) -> tuple[float
 def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
     """Limit law of the estimate of a one-shot protocol. None for other protocols or distorted reports."""
     protocol, tau = simulator.protocol, simulator.problem.tau
-    if not isinstance(protocol, OneShot) or protocol.distorts():
+    if not isinstance(protocol, OneShot) or protocol.liars or protocol.answer_below != protocol.answer_above:
         return None
     from ldpflow.components.protocols.collections import variance_at
 
     variance = variance_at(protocol, simulator.law, tau, protocol.bins(simulator.horizon))
-    answering = protocol.answer_probability(tau)
-    variance /= answering * simulator.law.density_at_quantile(tau) ** 2
+    variance /= protocol.answer_below * simulator.law.density_at_quantile(tau) ** 2
     return LimitLaw(in_unit_of_rows(simulator.problem, [variance]))
 
 

@@ -18,6 +18,7 @@ from ldpflow.components.problems.laws import Law
 from ldpflow.components.problems.quantile import Quantile
 from ldpflow.components.problems.transform import slope
 from ldpflow.components.protocols import OneShot, Protocol
+from ldpflow.components.protocols.protocol import budget
 from ldpflow.components.protocols.rounds import Rounds
 from ldpflow.errors import InputError
 from ldpflow.numerics.streams import LANES, counter_keys
@@ -60,7 +61,7 @@ class Counts(Simulator[Request, CountsRecord]):
 
     def derived(self) -> dict[str, Any]:
         tau = self.problem.tau
-        bound = self.protocol.bit_variance(tau) / self.horizon
+        bound = budget(self.protocol.epsilon).bit_variance(tau) / self.horizon
         density = self.law.density_at_quantile(tau)
         in_rows = float(slope(self.problem.own_scale(), self.truth())[0])
         columns: dict[str, Any] = {
@@ -81,8 +82,9 @@ class Counts(Simulator[Request, CountsRecord]):
             reason = "It estimates a quantile of one value."
             raise InputError("protocol.kind", protocol.kind, "a protocol for the problem", reason)
         if problem.units is not None:
-            hint = "The range and the grid of a protocol are in the unit of the data."
-            raise InputError("problem.units", problem.units.model_dump(), "no units with a protocol", hint)
+            hint = "Range and grid of a protocol are in the unit of the data."
+            units = problem.units.model_dump()
+            raise InputError("problem.units", units, "cannot be used with a protocol", hint)
         if problem.ties is not None and isinstance(protocol, Rounds):
             raise InputError("problem.ties", problem.ties, f"a smooth law, for {protocol.kind}")
         if problem.used_components():

@@ -90,7 +90,7 @@ def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) 
     columns = {name: np.empty(shape) for name in ("estimate", "se", "lower", "upper")}
     checks = {column.name for cell in cells for column in cell.method.diagnostics}
     columns |= {name: np.full(shape, np.nan) for name in checks}
-    diverged, range_end = np.empty(shape, dtype=bool), np.zeros(shape, dtype=bool)
+    diverged = np.empty(shape, dtype=bool)
     at = 0
     without_truth = record.without_truth()
     for (n, method), group in methods_of(cells):
@@ -110,14 +110,12 @@ def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) 
         for name, values in result.diagnosis.items():
             columns[name][here] = values
         diverged[here] = ~method.finite(record, n, levels).reshape(count, runs).all(axis=1)
-        if result.range_end is not None:
-            range_end[here] = result.range_end
     truth = record.truth
     if transform is not None:
         columns["se"] = columns["se"] * slope(transform, columns["estimate"])
         back = {name: inverse(transform, columns[name]) for name in ("estimate", "lower", "upper")}
         columns, truth = columns | back, inverse(transform, truth)
-    return table_of(truth, rows, cells, columns, diverged, range_end)
+    return table_of(truth, rows, cells, columns, diverged)
 
 
 def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int]) -> str | None:
@@ -128,10 +126,10 @@ def fault_in(method: IntervalMethod, found: object, shape: tuple[int, int, int])
     for name in found.diagnosis:
         if name not in declared:
             return f"intervals() returns {name!r}, which is not in its diagnostics"
-    names = ("estimate", "se", "lower", "upper", "range_end")
+    names = ("estimate", "se", "lower", "upper")
     for name, value in ({name: getattr(found, name) for name in names} | found.diagnosis).items():
-        allowed = (shape,) if name in ("lower", "upper", "range_end") else (shape[1:], shape)
-        absent = value is None and name in ("se", "range_end")
+        allowed = (shape,) if name in ("lower", "upper") else (shape[1:], shape)
+        absent = value is None and name == "se"
         if not absent and np.shape(value) not in allowed:
             return f"{name} has shape {np.shape(value)}; it has to be {' or '.join(map(str, allowed))}"
     return "a lower limit lies above the upper one" if (found.lower > found.upper).any() else None
@@ -147,11 +145,11 @@ def table_of(
     cells: Sequence[Cell],
     columns: dict[str, NDArray[np.float64]],
     diverged: NDArray[np.bool_],
-    range_end: NDArray[np.bool_],
 ) -> pa.Table:
     """Make a table with the columns of the store from arrays of shape (cells, d, rows)."""
     theta = np.broadcast_to(truth[None, :, None], diverged.shape)
     lower, upper = columns["lower"], columns["upper"]
+    range_end = columns["range_end"] > 0.0 if "range_end" in columns else np.zeros_like(diverged)
     undefined = ~(np.isfinite(lower) & np.isfinite(upper))
     failed = diverged | undefined
     lower[failed] = upper[failed] = np.nan

@@ -77,17 +77,9 @@ class Entry:
         for name, field in GROUPS[group][kind].model_fields.items():
             if name in axes:
                 filled[name] = axes[name]
-            elif name != "kind" and field.default is not None:
+            elif name != "kind" and field.default is not None and not field.is_required():
                 filled[name] = (field.default,)
         return cls(group, kind, dict(GROUPS[group][kind].complete_axes(filled)))
-
-    def on_grid(self, users: tuple[int, ...]) -> Entry:
-        """Fill in the settings of a method that follow from the n of the study."""
-        if self.group != "method":
-            return self
-        found = INTERVAL_METHODS[self.kind].grid_defaults(users)
-        missing = {name: (value,) for name, value in found.items() if name not in self.axes}
-        return Entry.of(self.group, self.kind, self.axes | missing) if missing else self
 
     def has(self, name: str) -> bool:
         return name != "kind" and name in GROUPS[self.group][self.kind].model_fields

@@ -328,7 +328,6 @@ class Study:
     def _fill(self, values: Mapping[str, Any]) -> None:
         for own in fields(self):
             object.__setattr__(self, own.name, values.get(own.name, own.default))
-        object.__setattr__(self, "method", tuple(entry.on_grid(self.n) for entry in self.method))
         self._check_size()
         self.plans()
         if self.monitor is None:

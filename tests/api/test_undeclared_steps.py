@@ -69,7 +69,7 @@ def test_bundled_algorithms_step_as_they_declare(algorithm):
 
 def test_methods_name_what_they_read_of_the_steps():
     paths = {k: m for k, m in INTERVAL_METHODS.items() if issubclass(m, lf.PathIntervalMethod)}
-    read = {kind: method().steps_read() for kind, method in paths.items()}
+    read = {kind: method(**method.example).steps_read() for kind, method in paths.items()}
     sizes, exponent = ("step_exponent", "step_constant"), ("step_exponent",)
     assert {k for k, names in read.items() if names == sizes} == {"TR", "TR-BM", "TRC", "SUF", "ACS", "joint"}
     assert {k for k, names in read.items() if names == exponent} == {"BM", "NOL", "OBM", "EBS", "LUG"}

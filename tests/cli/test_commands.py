@@ -32,6 +32,7 @@ def test_list(ldpflow, monkeypatch):
     lines = [line for line in shown.out.splitlines() if "(from plugin_law.py)" in line]
     assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]
     methods = ldpflow("list", "methods").out
+    assert "t_opt = required" in methods
     assert methods.startswith("Interval methods") and "  SN: " in methods and "quickstart" not in methods
     monkeypatch.setattr("ldpflow.study.plugins.REGISTRIES", {**REGISTRIES, "law": {}})
     assert ldpflow("list", "laws").out.startswith("Data laws of plug-ins: none\n")

@@ -228,7 +228,7 @@ def test_sums_at_times():
     shifted = iterates - record.origin[None, :, None]
     sums = record.sums_at(np.array([0, 3, 10]))
     np.testing.assert_allclose(sums, np.stack([0.0 * shifted[0], shifted[:3].sum(0), shifted.sum(0)]))
-    # What a method does to its copy is its own affair.
+    # A method may change its copy.
     record.sum_at(3)[:] = 7.0
     np.testing.assert_array_equal(record.sum_at(3), sums[1])
     np.testing.assert_array_equal(average(record, 3), record.origin[:, None] + sums[1] / 3)

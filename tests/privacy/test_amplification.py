@@ -35,7 +35,6 @@ def test_a_sample_of_gaussian_reports_is_the_librarys(kind, reports, rate, delta
 
 
 def second_threshold(earlier):
-    """What is asked second depends on the first report."""
     return 2 if earlier and earlier[-1][0] == 0 else 1
 
 
@@ -118,5 +117,5 @@ def test_shuffled_reports_promise_no_more_than_the_library_finds(n, epsilon, oth
     )
     exact = theirs.get_epsilon_for_delta(delta)
     bound, _ = accounting.shuffled_guarantee(epsilon, 0.0, n, delta)
-    # The theorem is a bound for every local randomiser: above what is true of this one, and not absurdly.
+    # The theorem is a bound for every local randomiser.
     assert exact - 2e-4 <= bound <= 40 * exact

@@ -38,7 +38,7 @@ CASES = [(0.25, 100, 1e-6), (1.0, 3, 1e-3), (3.0, 1, 1e-6)]
 @pytest.mark.parametrize("kind", PURE)
 @pytest.mark.parametrize(("budget", "reports", "delta"), CASES)
 def test_pure_dp_is_the_librarys(kind, budget, reports, delta):
-    """Their losses are rounded up to a grid; of cells, which answer alike, they find a smaller epsilon."""
+    """The library rounds losses up to a grid. For cells it finds a smaller epsilon."""
     own = page(kind, {"epsilon": budget}, reports=reports, delta=delta)
     epsilon = own.guarantees[-1].epsilon_at_delta
     theirs = library_epsilon(kind, budget, reports, delta)
@@ -66,19 +66,18 @@ def test_laplace_is_the_oracles(budget, reports, delta):
 @pytest.mark.parametrize("order", [1.25, 2.0, 8.0, 32.0])
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_renyi_divergences(budget, order):
-    """Of Laplace noise by quadrature, of randomised response by its two outcomes."""
-    laplace = releases.renyi_of_pure(budget, (order,), 3, laplace=True)[order]
-    assert laplace == pytest.approx(3 * laplace_losses.renyi(budget, order), rel=1e-7)
+    laplace = releases.renyi_divergence(budget, order, laplace=True)
+    assert laplace == pytest.approx(laplace_losses.renyi(budget, order), rel=1e-7)
     p = 1.0 / (1.0 + math.exp(-budget))
     sums = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
-    response = releases.renyi_of_pure(budget, (order,), 1)[order]
+    response = releases.renyi_divergence(budget, order)
     assert response == pytest.approx(math.log(sums) / (order - 1), rel=1e-9)
 
 
 def test_renyi_divergences_of_gaussian_noise_and_of_a_budget_beyond_floating_point():
     gaussian = page("gaussian", {"mu": 3.0}).guarantees[0].renyi
     assert gaussian == pytest.approx({order: order * 9 / 2 for order in (2.0, 8.0, 32.0)})
-    assert releases.renyi_of_pure(900.0, (2.0,), 2) == {2.0: 1800.0}
+    assert releases.renyi_divergence(900.0, 2.0) == 900.0
 
 
 def test_every_bundled_mechanism_has_a_page():
@@ -172,7 +171,6 @@ def test_silence_that_depends_on_the_value_is_no_random_sample(design):
 
 
 def test_several_answers_share_the_budget():
-    """One of four answers has epsilon/4; all of them, and twice all of them, are composed of such."""
     settings = {"epsilon": 1.0, "answers": 4}
     one, every = page("deployed_response", settings).guarantees
     assert one.epsilon == 0.25

@@ -110,7 +110,7 @@ def test_a_study_of_algorithms_and_protocols():
 @pytest.mark.parametrize(
     ("field", "changes"),
     [
-        ("protocol", {"protocol": {"kind": "haar", "epsilon": 1.0}}),
+        ("protocol.range", {"protocol": {"kind": "haar", "epsilon": 1.0}}),
         ("protocol.kind", {"problem": {"kind": "quantile_regression"}}),
         ("method.kind", {"method": [{"kind": "fieller"}]}),
         ("method.kind", {"method": [{"kind": "BM"}]}),

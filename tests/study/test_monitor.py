@@ -19,7 +19,7 @@ from tests.oracles import monitoring
 STUDY = studies.changed(
     seed=5, replicates=60, problem__tau=0.5, mechanism__epsilon=1, algorithm={"kind": "ldp_sgd"},
     grid={"n": [100, 300, 1000], "level": 0.9}, monitor={"target_n": 500},
-    method=[{"kind": ["BM", "SN", "TRC"]}, {"kind": "ACS", "base": "oracle"}],
+    method=[{"kind": ["BM", "SN", "TRC"]}, {"kind": "ACS", "t_opt": 100, "base": "oracle"}],
 )  # fmt: skip
 
 

@@ -96,6 +96,7 @@ def test_method_flag_keeps_settings_and_adds_defaults() -> None:
         ({"method": "SN", "beta": 0.7}, "method.beta", "SN"),
         ({"seed": "1.5"}, "seed", "integer"),
         ({"epsilno": 1}, "epsilno", "'epsilon'"),
+        ({"method": "ACS"}, "method.t_opt", "missing"),
     ],
 )
 def test_refused_flags(flags: dict[str, Any], field: str, said: str) -> None:
@@ -117,27 +118,15 @@ def test_reading_files(tmp_path: Any) -> None:
             load_study(bad)
 
 
-SEQUENCE = changed(
+UPPER = changed(
     problem__tau=0.9, mechanism__epsilon=1, algorithm={"kind": "ldp_sgd"}, grid={"n": [300, 100, 1000]},
-    method=[{"kind": "ACS", "base": "oracle"}],
 )  # fmt: skip
-
-
-def test_a_sequence_is_tightest_at_the_smallest_n():
-    study = Study.from_mapping(SEQUENCE)
-    assert study.settings()["method"][0]["t_opt"] == [100]
-    given = SEQUENCE | {"method": [{"kind": "ACS", "t_opt": [300, 1000]}]}
-    assert Study.from_mapping(given).settings()["method"][0]["t_opt"] == [300, 1000]
-    # What was filled in stays when the study is read again, whatever n it has then.
-    again = Study.from_toml(study.to_toml())
-    assert again == study
-    assert again.replace(n=[50, 100]).settings()["method"][0]["t_opt"] == [100]
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("EBS", "half"), ("EBS", "3n^0.75"), ("LUG", "half")])
 @pytest.mark.parametrize("n", [10**4, 10**6])
 def test_batches_shorter_than_the_memory_of_a_path_are_warned_of(kind, rule, n):
-    chosen = SEQUENCE | {"grid": {"n": n}, "method": [{"kind": kind, "block_rule": rule}]}
+    chosen = UPPER | {"grid": {"n": n}, "method": [{"kind": kind, "block_rule": rule}]}
     found = [text for text in Study.from_mapping(chosen).warnings() if text.startswith(kind)]
     # Memory n^gamma/(c G), with G the density at the .9 quantile.
     density = math.exp(-0.5 * 1.2815515655446004**2) / math.sqrt(2 * math.pi)

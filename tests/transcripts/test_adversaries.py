@@ -87,7 +87,7 @@ def test_the_worst_attack_on_a_histogram(kind, push):
     assert coverage(plain.lower[0, 0], plain.upper[0, 0]) < 0.88
     assert 0.9 <= coverage(*wide[:2]) <= 0.99
     none = widened_runs(run, 0.0, 20)
-    for found, usual in zip(none, (plain.lower, plain.upper, plain.range_end), strict=True):
+    for found, usual in zip(none, (plain.lower, plain.upper, plain.diagnosis["range_end"]), strict=True):
         assert np.array_equal(found, usual[..., 0, :20].reshape(-1))
 
 

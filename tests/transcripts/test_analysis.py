@@ -217,7 +217,7 @@ def test_the_number_of_reports_that_is_expected(rows):
             analyse(as_table(some), settings)
 
 
-@pytest.mark.parametrize("kind", ["oracle", "PB", "HULC", "ACS"])
+@pytest.mark.parametrize("kind", ["oracle", "PB", "HULC"])
 def test_methods_that_need_more(rows, kind):
     assert field_of(analyse, as_table(rows[0]), SETTINGS | {"method": [{"kind": kind}]}) == "method"
 

@@ -65,7 +65,7 @@ def rounds_table(n=6000):
     counts = np.zeros((made.rounds, 8, 2))
     rows = []
     for turn, asked in enumerate(made.asked(n, 0.5)):
-        x = fold_rounds(made, 0.5, counts).thresholds[turn]
+        x = fold_rounds(made, 0.5, counts).last[turn, :, 0]
         for question in range(made.thresholds()[turn]):
             for _ in range(asked):
                 report = client.rounds(draw.gauss(0.0, 1.0), float(x[question]), 2.0, draw.randrange)

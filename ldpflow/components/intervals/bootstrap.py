@@ -6,23 +6,22 @@
     thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j,   k = 1..B,   eps iid, mean 0, variance 1, bounded
     interval of level 1 - 2a:  [thetabar + q_a, thetabar + q_{1-a}],  q_a the type-7 quantile
 
-Given the path, the replications have mean 0 and variance sum_j D_j^2/(m l)^2, the square of the method's
-standard error.
+Given the path, the replications have mean 0 and variance sum_j D_j^2/(m l)^2. The standard error of the
+method is the square root of this variance.
 
 **CHB**, cheap bootstrap (Lam and Wang, 2026): a few replications and a t quantile
 
     S2 = B^-1 sum_k thetabar*(k)^2,   interval thetabar -+ t_B sqrt(S2)
 
-with thetabar*(1), ..., thetabar*(B) the first B replications of BB with equal blocks and multipliers.
-Deviations are from thetabar and not from their mean, so t has B degrees of freedom and B = 1 is possible.
-S2 estimates the variance that BB has: if BB's intervals are too short, so are these.
+thetabar*(1), ..., thetabar*(B) are the first B replications of BB. Given the path, the mean of S2 is the
+variance of a replication of BB. If this variance is too small, CHB is too short as well.
 
 **PB**, perturbed paths (Fang, Xu and Yang, 2018; see algorithm budget_split)
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget it is conservative. Random weights w (E w = 1, E w^2 = 2) multiply the privacy noise of
-perturbed paths: its covariance is 2 S_LDP there, and S_LDP in the path itself (both at budget eps/(B + 1)).
+With a split budget the interval is conservative. Random weights w with E w = 1 and E w^2 = 2 multiply the
+privacy noise of perturbed paths. The covariance of this noise is 2 S_LDP, but S_LDP in the path itself.
 """
 
 from __future__ import annotations
@@ -54,26 +53,16 @@ from ldpflow.numerics.specialise import Case, KernelPart
 from ldpflow.numerics.streams import LANES, lane_states
 from ldpflow.settings import Setting
 
-REPLICATIONS = Setting("count", "bootstrap replications of BB and CHB; null elsewhere", logarithmic=True)
+REPLICATIONS = Setting("count", "number of bootstrap replications of BB and CHB", logarithmic=True)
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1])"
-GROUP = 4  # blocks added per visit to a lane's state: keeps state and sum in registers
+GROUP = 4  # blocks that are added at once, so that the state of a lane stays in registers
 GROUP_SIZE = GROUP * LANES
 FIRST_BIT = np.uint64(63)
 SQRT_3 = float(np.sqrt(3.0))
 
 
 class BlockBootstrap(PathIntervalMethod):
-    """Multiplier block bootstrap of the average.
-
-    Parameters
-    ----------
-    beta : float in (0, 1)
-        Block exponent; the theory needs gamma < beta.
-    B : int in [2, 10^5]
-        Bootstrap replications.
-    multiplier : str
-        Law of eps: ``uniform`` on (-sqrt 3, sqrt 3), or ``rademacher``.
-    """
+    """Multiplier block bootstrap of the average."""
 
     kind: Literal["BB"] = "BB"
     cites = ("dette2024",)
@@ -84,11 +73,14 @@ class BlockBootstrap(PathIntervalMethod):
     beta: Annotated[
         float,
         Field(gt=0, lt=1),
-        Setting("1", "block exponent of BB and CHB; null elsewhere", symbol="β", title="block exponent"),
+        Setting(
+            "1", "block exponent of BB and CHB, proved for gamma < beta", symbol="β", title="block exponent"
+        ),
     ] = 0.75
     B: Annotated[int, Field(ge=2, le=10**5), REPLICATIONS] = 500
     multiplier: Annotated[
-        Literal["uniform", "rademacher"], Setting("-", "law of multipliers of BB and CHB; null elsewhere")
+        Literal["uniform", "rademacher"],
+        Setting("-", "law of eps in BB and CHB: `uniform` on (-sqrt 3, sqrt 3), or `rademacher`"),
     ] = "uniform"
 
     def unsuitable(self, source: PathSource) -> str | None:
@@ -127,7 +119,7 @@ class BlockBootstrap(PathIntervalMethod):
     def around(
         self, estimate: Array, deviations: Array, values: Array, count: int, levels: Sequence[float]
     ) -> Intervals:
-        """Intervals from D_j, shape (m, d, R), and the sums of :meth:`replicates`. ``count`` is m l."""
+        """Intervals from D_j, shape (m, d, R), and the result of :meth:`replicates`. ``count`` is m l."""
         sd = np.sqrt(in_order(deviations * deviations))
         values.sort(axis=-1)
         values /= count
@@ -153,7 +145,7 @@ class BlockBootstrap(PathIntervalMethod):
 
 @cache
 def bootstrap_kernel(multiplier: str) -> Callable[..., None]:
-    """Compile the kernel that draws multipliers of this law and sums the blocks."""
+    """Compile :func:`multiplier_sums` for a law of multipliers."""
     from ldpflow.numerics.samplers import flip_sign, next_draw, unit
 
     law = {"uniform": symmetric_uniform, "rademacher": rademacher}[multiplier]
@@ -182,10 +174,10 @@ def quantile(values: Array, p: float) -> Array:
 
 
 def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-untyped-def]
-    """Fill out[x] with the sums sum_j eps_j^(k) D_j, k = 1..B. x runs over coordinates and lanes.
+    """Fill out[x], of length B, with sum_j eps_j^(k) D_j for k = 1..B. x runs over coordinates and lanes.
 
-    Multipliers are drawn for k = 1, j = 1..m, then k = 2, and so on, so the sums for B = 500 are the first of
-    those for B = 1000. One multiplier serves all coordinates.
+    Multipliers are drawn for k = 1, j = 1..m, then for k = 2, and so on. So the sums for B = 500 are also the
+    first 500 sums for B = 1000. All coordinates have the same multipliers.
     """
     size = out.shape[0]
     m = deviations.shape[0] // size
@@ -208,7 +200,7 @@ def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-
 def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
     """Add eps_i D_i of ``kernel.BLOCKS`` blocks from block j on, in order.
 
-    Slices start at 0: index tests would turn loads into gathers.
+    The loops read slices from index 0, since tests of the index would make loads slower.
     """
     first = total[:LANES]
     D = deviations[j * LANES : (j + kernel.BLOCKS) * LANES]
@@ -240,17 +232,7 @@ def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: i
 
 
 class CheapBootstrap(BlockBootstrap):
-    """Interval from a few bootstrap replications.
-
-    Parameters
-    ----------
-    beta : float in (0, 1)
-        Block exponent, as in BB.
-    B : int in [1, 100]
-        Bootstrap replications.
-    multiplier : str
-        As in BB.
-    """
+    """Interval from a few bootstrap replications."""
 
     kind: Literal["CHB"] = "CHB"  # type: ignore[assignment]
     cites = ("lam2026",)
@@ -268,7 +250,7 @@ class CheapBootstrap(BlockBootstrap):
 
 
 class PerturbedBootstrap(PathIntervalMethod):
-    """Normal interval with the spread of perturbed paths as standard error."""
+    """Normal interval whose standard error is the standard deviation of the averages of perturbed paths."""
 
     kind: Literal["PB"] = "PB"
     cites = ("fang2018",)

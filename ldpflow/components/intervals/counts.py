@@ -1,11 +1,14 @@
 """Records of protocols that make no path, and intervals from them.
 
-**inversion** of the test of F(x) = tau on a private histogram: the points x with |F^(x) - tau| <= z se(x).
-F^ is the unbiased estimate at the edges, se its standard error under F(x) = tau. The test needs no density.
+**inversion** inverts the test of F(x) = tau on a private histogram. Its interval spans the points x with
+|F^(x) - tau| <= z se(x). F^ is the unbiased estimate of F at the edges of the bins, and se is its standard
+error under F(x) = tau.
 
-**fieller**, from the local logistic fit of protocol ``rounds``: {x : (a + b u - logit tau)^2 <= z^2 Var(a +
-b u)}, u the place of x in the window of the fit. Thresholds of a round are conditionally independent given
-the past and the last round is fresh data, as in adaptive regression. No proof is claimed.
+**fieller** reads the local logistic fit of protocol ``rounds``. Its interval is
+
+    {x : (a + b u - logit tau)^2 <= z^2 Var(a + b u)},   u = (x - centre of the window)/(half its width)
+
+No proof is claimed.
 """
 
 from __future__ import annotations
@@ -27,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CountsRecord(Record):
-    """Record of R replicates of a protocol at one n: F^, or thresholds and their local fits.
+    """Record of R replicates of a protocol at one n.
 
-    ``quantiles``, length d, are theta* at ``taus``.
+    ``quantiles``, length d, are the true quantiles at the levels ``taus``.
     """
 
     seed: int
@@ -43,19 +46,19 @@ class CountsRecord(Record):
         return self.quantiles
 
     def finite(self, n: int) -> NDArray[np.bool_]:
-        # Nothing can overflow. A replicate without an estimate has an undefined interval.
+        # Nothing can overflow.
         return np.ones(len(self.replicates), dtype=bool)
 
 
 class HistogramRecord(CountsRecord):
-    """F^ at the edges, of a one-shot protocol."""
+    """Record of a one-shot protocol: F^ at the edges of the bins."""
 
     words = "the histogram of a one-shot protocol"
     found: Histograms
 
 
 class SearchRecord(CountsRecord):
-    """Thresholds near the quantile and their local fit, of ``rounds``."""
+    """Record of protocol ``rounds``: thresholds, and the local fit to them."""
 
     words = "the thresholds of a protocol of several rounds"
     found: Searches
@@ -75,7 +78,6 @@ RANGE_END = Column(
         ),
     ),
 )
-"""Diagnostic of intervals on a public range."""
 
 
 class Inversion(IntervalMethod):
@@ -84,8 +86,8 @@ class Inversion(IntervalMethod):
     Parameters
     ----------
     limits : str
-        ``outer``: rounded outwards to edges, valid whatever the law does inside a bin. ``line``: by lines
-        between edges: shorter, but valid only if the bias inside a bin is small.
+        ``outer`` rounds limits outwards to edges of bins. They are valid for every law inside a bin. ``line``
+        interpolates linearly between edges. These limits are shorter, and need a small bias inside a bin.
     """
 
     kind: Literal["inversion"] = "inversion"
@@ -102,7 +104,7 @@ class Inversion(IntervalMethod):
                     "unasked_share",
                     "share of replicates with a question that no user got",
                     beyond=0.5,
-                    caution="a question fell to no user: n is small for this number of bins",
+                    caution="some question was put to no user: n is small for this number of bins",
                 ),
             ),
         ),
@@ -113,13 +115,9 @@ class Inversion(IntervalMethod):
     def intervals(self, record: HistogramRecord, n: int, levels: Sequence[float]) -> Intervals:
         return record.found.intervals(record.taus, normal_quantiles(levels).tolist(), self.limits)
 
-    def widened(self, record: HistogramRecord, j: int, z: float, share: float) -> tuple[float, float, bool]:
-        """Limits of quantile j for a share of adversarial users; whether one is an end of the range."""
-        return record.found.widened(record.taus[j], z, self.limits, share)
-
 
 class Fieller(IntervalMethod):
-    """Interval for a quantile from a few rounds of thresholds; undefined if no bounded set is left."""
+    """Interval for a quantile from a few rounds of thresholds, by Fieller's method."""
 
     kind: Literal["fieller"] = "fieller"
     cites = ("fieller1954",)

@@ -6,11 +6,11 @@ from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf, isnan
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, model_validator
 
 from ldpflow.columns import Column
 from ldpflow.components.algorithms import Algorithm
@@ -20,8 +20,8 @@ from ldpflow.numerics import constants
 from ldpflow.settings import Setting, Settings
 
 BASE = Setting("-", "method whose variance or standard error is used")
-BLOCK_C = Setting("1", "factor c of the rule for block lengths", logarithmic=True)
-QUANTILE = Setting("-", "law of the critical values: `t` for Student's, `F` for Hotelling's")
+BLOCK_C = Setting("1", "factor c of the rule for block lengths, 0.1 by default in EBS", logarithmic=True)
+QUANTILE = Setting("-", "law of the critical values: `normal`, `t` (Student), `chi2` or `F` (Hotelling)")
 Quantile = Annotated[Literal["normal", "t"], QUANTILE]
 Batches = Annotated[
     int,
@@ -34,7 +34,7 @@ BatchRule = Annotated[
         pattern=r"^(half|third|[1-9][0-9]{0,3}n\^0?\.[0-9]{1,6}|n\^0?\.[0-9]{1,6}|[1-9][0-9]{0,11})$",
         description="half, third, a power of n such as n^0.75 or 3n^0.75, or a number of steps",
     ),
-    Setting("-", "length of equal batches: `half`, `third`, `3n^0.75` or a number of steps"),
+    Setting("-", "length of equal batches: `half`, `third`, `3n^0.75` for 3 floor(n^0.75), or a number"),
 ]
 BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
 DEGREE = Setting("-", "degree of TR's polynomial")
@@ -44,10 +44,13 @@ BurnIn = Annotated[
         pattern=r"^(n\^0?\.[0-9]{1,6}|0?\.[0-9]{1,6}n)$",
         description="steps left out at the start, such as n^0.4 or 0.01n",
     ),
-    Setting("-", "steps that TR leaves out: `n^0.4`, `0.01n`"),
+    Setting("-", "number of first steps that TR leaves out, rounded up: `n^0.4` or `0.01n`"),
 ]
-StepVariance = Annotated[Literal["known", "residual"], Setting("-", "S of TR: `known` or `residual`")]
-SmallRun = Annotated[bool, Setting("-", "whether half widths have the factor K/(K - 4) for short runs")]
+StepVariance = Annotated[
+    Literal["known", "residual"],
+    Setting("-", "S of TR: `known` from problem and mechanism at theta*, or `residual` from the fit"),
+]
+SmallRun = Annotated[bool, Setting("-", "whether half widths are multiplied by K/(K - 4), at most 2")]
 
 
 @dataclass(frozen=True)
@@ -57,15 +60,13 @@ class Intervals:
     Parameters
     ----------
     estimate : ndarray, shape (d, R) or (L, d, R)
-        Centre, in the units of theta; by level if levels have estimates of their own.
+        Estimate, in the unit of theta. The shape (L, d, R) is for estimates that depend on the level.
     se : ndarray, shape (d, R), or None
-        The method's own standard error of the estimate.
+        Standard error of the estimate. None if the method has none.
     lower, upper : ndarray, shape (L, d, R)
-        Limits; NaN where undefined.
+        Limits. NaN means an undefined interval.
     diagnosis : dict of str to ndarray, shape (d, R) or (L, d, R)
         Values of the columns :attr:`IntervalMethod.diagnostics`, by name.
-    range_end : ndarray of bool, shape (L, d, R), or None
-        Intervals that end at a public range, so that their length measures nothing.
     """
 
     estimate: Array
@@ -73,22 +74,21 @@ class Intervals:
     lower: Array
     upper: Array
     diagnosis: dict[str, Array] = field(default_factory=dict)
-    range_end: NDArray[np.bool_] | None = None
 
 
 class IntervalMethod(Settings):
-    """An interval method and its settings: a pure function of a record.
+    """An interval method and its settings. It computes intervals from a record alone.
 
     Attributes
     ----------
     record : type of Record
         The class of record that the method takes.
     cites : tuple of str
-        Keys of the papers that the method follows.
+        Keys of the papers that the method follows, in ``ldpflow/results/references.bib``.
     title : str
-        The method in a line of a report; by default the first line of the docstring.
+        Description of the method in a report. The default is the first line of the docstring.
     diagnostics : tuple of Column
-        Numbers or truth values about the soundness of a row, and how they are summarised.
+        Columns that show how far a row can be trusted, with their summaries.
     """
 
     group: ClassVar[str] = "method"
@@ -97,8 +97,8 @@ class IntervalMethod(Settings):
     """Condition under which a finite replicate has no interval, e.g. ``there are fewer than two blocks``."""
 
     around_average: ClassVar[bool] = False
-    """Whether the estimate is the average of all iterates of one path. ``explain`` then reports its bias if
-    the path does not arrive."""
+    """Whether the estimate is the average of all iterates of one path. ``explain`` reports the bias of such
+    an estimate if the path has not arrived."""
 
     record: ClassVar[type[Record]]
     title: ClassVar[str] = ""
@@ -109,13 +109,8 @@ class IntervalMethod(Settings):
         """Columns of the method's rows: settings and diagnostics."""
         return (*cls.setting_columns(), *cls.diagnostics)
 
-    @classmethod
-    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, Any]:
-        """Settings whose default follows from the numbers of users of a study."""
-        return {}
-
     def applies(self, source: Any) -> bool:
-        """Whether a simulator makes the records that this method needs. A study leaves out other cells."""
+        """Whether a simulator makes the records that this method needs. If not, a study has no such cell."""
         return not self.unmet_need(source)
 
     def unmet_need(self, source: Any) -> str:
@@ -138,15 +133,15 @@ class IntervalMethod(Settings):
         return None
 
     def reads_truth(self) -> bool:
-        """Whether intervals are computed from theta*, or from the asymptotic covariance there.
+        """Whether the method uses theta*, or the asymptotic covariance at theta*.
 
-        Such a method is a yardstick, impossible with real data and never recommended. Other methods get a
-        record whose ``truth`` is refused.
+        Such a method is a yardstick. It is impossible with real data and never recommended. The record of
+        every other method raises :class:`TruthRefused` if its ``truth`` is read.
         """
         return False
 
     def runs(self, level: float) -> int:
-        """Consecutive replicates that make one row at a level."""
+        """Number of consecutive replicates that one row is computed from."""
         return 1
 
     def finite(self, record: Any, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
@@ -155,41 +150,41 @@ class IntervalMethod(Settings):
 
     @abstractmethod
     def intervals(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals after n users, for every level in (0, 1).
+        """Compute intervals after n users, for every level in (0, 1).
 
-        The record is of the class :attr:`record` and holds the times and sums that this method declares. If
-        a row takes several :meth:`runs`, the record holds the replicates of whole rows, in order.
+        The record is of the class :attr:`record` and holds the times and sums that this method declares. Its
+        number of replicates is a multiple of :meth:`runs`.
         """
 
 
 class PathIntervalMethod(IntervalMethod):
-    """Interval method on path records, with the times at which it reads them.
+    """Interval method that reads records of paths.
 
-    A method around others returns them from :meth:`nested` and inherits their needs.
+    If it uses other methods, :meth:`nested` returns them. The defaults below declare what they need.
     """
 
     record: ClassVar[type[Record]] = PathRecord
 
     def nested(self) -> tuple[PathIntervalMethod, ...]:
-        """Methods whose results this one uses."""
+        """Methods whose results this method uses."""
         return ()
 
     def used_components(self) -> tuple[Settings, ...]:
         return self.nested()
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        """Increasing step indices in 1, ..., steps at which S is needed (default: the last step)."""
+        """Increasing step indices in 1, ..., steps at which S is needed. Default: the last step."""
         found = np.array([steps], dtype=np.int64)
         for method in self.nested():
             found = np.union1d(found, method.times(steps, algorithm))
         return found
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
-        """Times that these levels need."""
+        """Times that are needed for these levels alone."""
         return self.times(steps, algorithm)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
-        """Upper bound of the number of times. A study with too many is refused."""
+        """Upper bound of the number of times. A study with too many times is refused."""
         return 1 + sum(method.count_times(steps, algorithm) for method in self.nested())
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
@@ -202,7 +197,7 @@ class PathIntervalMethod(IntervalMethod):
         return tuple(dict.fromkeys(time for times in held for time in times)) or (steps,)
 
     def steps_read(self) -> tuple[str, ...]:
-        """Declarations of an algorithm that intervals are computed from: step_exponent, step_constant."""
+        """Names of the algorithm's functions that the method needs: step_exponent, step_constant."""
         return tuple(dict.fromkeys(name for method in self.nested() for name in method.steps_read()))
 
     def reads_truth(self) -> bool:
@@ -234,42 +229,31 @@ class PathIntervalMethod(IntervalMethod):
         return record.finite_at(int(times[-1]))
 
 
-def methods() -> dict[str, type[Any]]:
-    """Interval methods by kind, with those of plug-ins."""
-    from ldpflow.components.intervals import INTERVAL_METHODS
-
-    return INTERVAL_METHODS
-
-
 class MethodAround(PathIntervalMethod):
-    """Base class of methods around a base method of the kind ``base``.
+    """Base class of methods that use another method, of the kind ``base``.
 
-    The settings ``PASSED_ON`` are those of the base (default: the base's defaults).
+    The settings ``PASSED_ON`` are settings of the base. None means the default of the base.
     """
 
     PASSED_ON: ClassVar[tuple[str, ...]]
 
     base: Annotated[str, BASE]
 
-    _base: PathIntervalMethod = PrivateAttr()
-
     @model_validator(mode="after")
-    def settings_of_the_base(self) -> Self:
-        kind = methods()[self.base]
-        for name in self.base_settings():
-            if name not in kind.model_fields:
-                raise ValueError(f"{self.base} has no setting {name}")
-        self._base = kind.model_validate({"kind": self.base, **self.base_settings()})
-        if self._base.runs(0.9) > 1:
-            raise ValueError(f"{self.base} makes a row of several replicates, so it cannot be a base")
+    def check_base(self) -> Self:
+        self.base_method()
         return self
 
-    def base_settings(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.PASSED_ON if getattr(self, name) is not None}
-
     def base_method(self) -> PathIntervalMethod:
-        """Method whose variance or standard error is used."""
-        return self._base.model_copy(update=self.base_settings())
+        """The method whose variance or standard error is used."""
+        from ldpflow.components.intervals import INTERVAL_METHODS
+
+        kind: Any = INTERVAL_METHODS[self.base]
+        given = {name: getattr(self, name) for name in self.PASSED_ON if getattr(self, name) is not None}
+        for name in given:
+            if name not in kind.model_fields:
+                raise ValueError(f"{self.base} has no setting {name}")
+        return cast("PathIntervalMethod", kind.model_validate({"kind": self.base, **given}))
 
     def nested(self) -> tuple[PathIntervalMethod, ...]:
         return (self.base_method(),)
@@ -283,10 +267,10 @@ def first_reason(*reasons: str | None) -> str | None:
 class Variance:
     """Estimate V of Sigma in sqrt(steps) (average - theta*) -> N(0, Sigma)."""
 
-    value: Array  # diagonal of V, shape (d, R), without an interval if not positive
-    degrees: float = inf  # of Student's t, infinite for the normal quantile
-    factor: float | Array = 1.0  # of the standard error sqrt(V/steps), shape (d, R), NaN for no interval
-    diagnosis: dict[str, Array] = field(default_factory=dict)  # as of Intervals
+    value: Array  # diagonal of V, shape (d, R); the interval is undefined if it is not positive
+    degrees: float = inf  # degrees of freedom of Student's t; infinite means the normal law
+    factor: float | Array = 1.0  # multiplies sqrt(V/steps); shape (d, R); NaN makes the interval undefined
+    diagnosis: dict[str, Array] = field(default_factory=dict)  # see Intervals
 
 
 class VarianceMethod(PathIntervalMethod):
@@ -296,7 +280,7 @@ class VarianceMethod(PathIntervalMethod):
 
     @abstractmethod
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
-        """Estimate V after ``steps`` steps, or None, for example with too few batches."""
+        """Estimate V after ``steps`` steps. None means that it is undefined, as with too few batches."""
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n)
@@ -309,7 +293,7 @@ class VarianceMethod(PathIntervalMethod):
 
 
 def columns_of(methods: Iterable[IntervalMethod]) -> tuple[Column, ...]:
-    """Columns of the rows of several methods: diagnostics, and settings that are not None in one of them."""
+    """Columns of the rows of several methods: diagnostics, and settings that some method has."""
     different = dict.fromkeys(methods)
     values = [method.setting_values().items() for method in different]
     given = {name for items in values for name, value in items if value is not None}
@@ -335,7 +319,7 @@ def undefined_intervals(estimate: Array, levels: Sequence[float]) -> Intervals:
 
 
 def positive_or_nan(variance: Array) -> Array:
-    """Variance if positive and finite, else NaN: a replicate without an interval has no se."""
+    """Variance if positive and finite, else NaN."""
     return np.where((variance > 0.0) & (variance < np.inf), variance, np.nan)
 
 
@@ -346,22 +330,20 @@ def normal_intervals(
     degrees: float = inf,
     diagnosis: dict[str, Array] | None = None,
 ) -> Intervals:
-    """estimate -+ z se, z of the normal law or of Student's with finite degrees of freedom."""
-
-    def z(p: float) -> float:
-        return constants.normal_quantile(p) if degrees == inf else constants.student_quantile(p, degrees)
-
-    limits = symmetric_limits(estimate, [z(0.5 + level / 2.0) for level in levels], se)
-    return Intervals(estimate, se, *limits, diagnosis or {})
+    """estimate -+ z se with z of Student's law, or of the normal law if ``degrees`` is infinite."""
+    z = normal_quantiles(levels)
+    if degrees != inf:
+        z = np.array([constants.student_quantile(0.5 + level / 2.0, degrees) for level in levels])
+    return Intervals(estimate, se, *symmetric_limits(estimate, z, se), diagnosis or {})
 
 
 def normal_quantiles(levels: Sequence[float]) -> Array:
-    """z of two-sided intervals, by level."""
+    """z of two-sided intervals, one for each level."""
     return np.array([constants.normal_quantile(0.5 + level / 2.0) for level in levels])
 
 
 def in_order(terms: Array) -> Array:
-    """Sum sequentially along the first axis: numpy.sum adds rows in order, but single numbers in pairs."""
-    if terms[0].size == 1:
+    """Sum along the first axis, one term after the other."""
+    if terms[0].size == 1:  # numpy.add.reduce would add single numbers in pairs
         return np.asarray(np.add.accumulate(terms, axis=0)[-1])
     return np.asarray(np.add.reduce(np.ascontiguousarray(terms), axis=0))

@@ -1,31 +1,36 @@
-"""Interval methods around a base method, whose standard error or covariance they use.
+"""Interval methods that use the standard error or covariance of another method, the base.
+
+Settings of the base are settings of these methods too.
 
 **SUF**, suffix average (Wei, Zhu and Wu, 2023): the mean of the last part of the path
 
     s = floor((1 - k) n), m = n - s;   (S(n) - S(s))/m -+ z sqrt(V/m)
 
-with V any estimate of Sigma from the whole run. With k = 1 it is the average. The limit variance is 1/k
-times as large. Early iterates, and most of their bias, are left out.
+V is an estimate of Sigma from the whole run, and S(i) the sum of the first i iterates. Early iterates, and
+most of their bias, are left out. The limit variance is 1/k times that of the average.
 
-**ACS**, asymptotic confidence sequence: intervals that hold at every n at once, in the limit
+**ACS**, asymptotic confidence sequence: intervals that, in the limit, hold at every n at once
 
     rho^2 = (y - 1)/t_opt with y > 1 the root of y - ln y = 1 + 2 ln(1/alpha)
     m_t = sqrt(2 (t rho^2 + 1)/(t^2 rho^2) ln(sqrt(t rho^2 + 1)/alpha));   centre -+ sqrt(V) m_n
 
-Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), for averaged SGD Xie, Jin, Liang and Zhang (2024).
-Centre and V are those of any method with a standard error: half widths are its se times sqrt(n) m_n. The
-sequence is tightest at t_opt, which has to be chosen before looking. There it is sqrt(y)/z times as long as
-the interval for one n. It protects against looking early and often, and not against bias.
+Sources are Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), and for averaged SGD Xie, Jin, Liang and
+Zhang (2024). The base gives the centre and V. Half widths are the standard error of the base times
+sqrt(n) m_n. The sequence is tightest at n = t_opt, which must be chosen before any data are seen. At t_opt it
+is sqrt(y)/z times as long as an interval for this n alone. It has the bias of the base.
 
 **joint**, ellipsoids around the average of a vector
 
-    {theta : n (thetabar - theta)' V^-1 (thetabar - theta) <= q},   V a full d x d matrix
+    {theta : n (thetabar - theta)' V^-1 (thetabar - theta) <= q},   V of shape (d, d)
     volume = pi^(d/2)/Gamma(d/2 + 1) q^(d/2) det(V/n)^(1/2)
 
-V is TRC's B^-1 S B^-T (without its small-run factor), the true Sigma, or batch means' sum_k n_k (X_k -
-Xbar)(X_k - Xbar)' over M, with q the quantile of chi-squared with d degrees. Or V is batch means' over M - 1
-with Hotelling's q = d (M - 1)/(M - d) F_(d, M - d). The limits of a coordinate are the ellipsoid's
-projection, thetabar_j -+ sqrt(q V_jj/n): d intervals that hold together at least as often as the region.
+V is that of the base: TRC without the small-run factor, the true Sigma, or for batch means
+
+    V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/M,        q the chi-squared quantile, d degrees of freedom
+    V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/(M - 1),  q = d (M - 1)/(M - d) F_(d, M - d)   (Hotelling)
+
+For TRC and Sigma q is the chi-squared quantile. The limits of a coordinate are thetabar_j -+ sqrt(q V_jj/n),
+the projection of the ellipsoid. All d intervals hold together at least as often as the region.
 """
 
 from __future__ import annotations
@@ -34,7 +39,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from mpmath import mp, mpf
@@ -54,11 +59,9 @@ from ldpflow.components.intervals.interval import (
     BurnIn,
     Intervals,
     MethodAround,
-    PathIntervalMethod,
     SmallRun,
     StepVariance,
     average,
-    methods,
     normal_intervals,
     symmetric_limits,
     undefined_intervals,
@@ -68,20 +71,8 @@ from ldpflow.components.intervals.transcript import CHECKS, TranscriptCovariance
 from ldpflow.components.intervals.transcript_fit import diagonal
 from ldpflow.components.intervals.variance import BatchMeans, asymptotic_covariance
 from ldpflow.components.problems import Problem
-from ldpflow.errors import LdpflowError
 from ldpflow.numerics import constants
-from ldpflow.settings import OneOf, Setting
-
-
-def base_of(*bundled: str) -> OneOf:
-    """Allowed bases: these bundled methods, and all suitable methods of plug-ins."""
-
-    def names() -> list[str]:
-        own = {kind: one for kind, one in methods().items() if not one.__module__.startswith("ldpflow.")}
-        paths = [kind for kind, one in own.items() if issubclass(one, PathIntervalMethod)]
-        return [*bundled, *(kind for kind in paths if not issubclass(own[kind], Nested))]
-
-    return OneOf(names)
+from ldpflow.settings import Setting
 
 
 class Nested(MethodAround):
@@ -100,25 +91,16 @@ class Nested(MethodAround):
     def of_base(
         self, record: PathRecord, n: int, levels: Sequence[float]
     ) -> tuple[Array, Array, dict[str, Array]]:
-        """Estimate and se of the base, and the diagnostics that both methods have."""
+        """Estimate and standard error of the base, and the diagnostics that both methods have."""
         found = self.base_method().intervals(record, n, levels)
-        se = np.full_like(found.estimate, np.nan) if found.se is None else found.se
-        if found.se is None and np.isfinite(found.lower).any():
-            raise LdpflowError(f"{self.kind}: its base {self.base} has no standard error")
+        assert found.se is not None
         own = {column.name for column in self.diagnostics}
-        return found.estimate, se, {name: found.diagnosis[name] for name in found.diagnosis if name in own}
+        diagnosis = {name: found.diagnosis[name] for name in found.diagnosis if name in own}
+        return found.estimate, found.se, diagnosis
 
 
 class SuffixAverage(Nested):
-    """Interval around the mean of the last iterates.
-
-    Parameters
-    ----------
-    share : float in (0, 1]
-        k, the share of the iterates that are averaged.
-    base : str
-        Method that estimates Sigma; its settings may be given as well.
-    """
+    """Interval around the mean of the last iterates."""
 
     kind: Literal["SUF"] = "SUF"
     cites = ("wei2023",)
@@ -126,12 +108,12 @@ class SuffixAverage(Nested):
     diagnostics = CHECKS
 
     share: Annotated[
-        float, Field(gt=0, le=1), Setting("1", "k: share of the iterates in a suffix average")
+        float, Field(gt=0, le=1), Setting("1", "share k of the iterates in a suffix average")
     ] = 0.5
-    base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM"), BASE] = "TRC"
+    base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM"], BASE] = "TRC"
 
     def suffix_start(self, steps: int) -> int:
-        """Exact s, from the share as a decimal number."""
+        """s. k is read as a decimal number."""
         return int((1 - Fraction(repr(self.share))) * steps)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
@@ -148,38 +130,22 @@ class SuffixAverage(Nested):
 
 
 class ConfidenceSequence(Nested):
-    """One interval of a sequence that is valid at every n.
-
-    Parameters
-    ----------
-    t_opt : int, optional
-        Users at which the sequence is tightest, fixed before looking; the smallest n of a study by default.
-    base : str
-        Method that gives centre and standard error; its settings may be given as well.
-    """
+    """Interval of a confidence sequence, which is valid at every n."""
 
     kind: Literal["ACS"] = "ACS"
     cites = ("waudbysmith2024", "xie2024")
     title = "asymptotic confidence sequence, valid at every n (Waudby-Smith et al., 2024)"
+    example: ClassVar = {"t_opt": 10_000}
     diagnostics = CHECKS
 
-    t_opt: (
-        Annotated[
-            int,
-            Field(ge=1, le=10**12),
-            Setting("users", "n at which a confidence sequence is tightest", logarithmic=True),
-        ]
-        | None
-    ) = None
-    base: Annotated[str, base_of("TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"), BASE] = "TRC"
-
-    @classmethod
-    def grid_defaults(cls, users: tuple[int, ...]) -> dict[str, int]:
-        return {"t_opt": users[0]}
+    t_opt: Annotated[
+        int,
+        Field(ge=1, le=10**12),
+        Setting("users", "n at which ACS is tightest, chosen before any data are seen", logarithmic=True),
+    ]
+    base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM", "TR"], BASE] = "TRC"
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        if self.t_opt is None:
-            raise ValueError("t_opt must be given outside a study: it has to be chosen before looking")
         estimate, se, diagnosis = self.of_base(record, n, levels)
         factors = [width_factor(n, self.t_opt, level) for level in levels]
         return Intervals(estimate, se, *symmetric_limits(estimate, factors, se), diagnosis)
@@ -200,20 +166,20 @@ JOINT = (
         "joint_covered",
         "double",
         "-",
-        "1 if the joint region holds theta*, else 0; first coordinate only",
+        "1 if the joint region holds theta*, else 0 (first coordinate)",
         summaries=(
             Summary("joint_coverage", "share of joint regions that hold theta*", beyond=0.5),
             Summary("joint_coverage_mcse", "sqrt(p (1 - p)/R)", beyond=0.5, error=True, shown=False),
         ),
     ),
-    Column("joint_volume", "double", "unit of theta^d", "volume of the joint region; first coordinate only"),
+    Column("joint_volume", "double", "unit of theta^d", "volume of the joint region (first coordinate)"),
     Column(
         "joint_size",
         "double",
         "1",
         "(volume / volume of the region with the true Sigma)^(1/d)",
         summaries=(
-            Summary("joint_size_mean", "mean of the joint region's size", mean=True),
+            Summary("joint_size_mean", "mean of joint_size", mean=True),
             Summary("joint_size_mcse", "sd(joint_size)/sqrt(R)", mean=True, error=True, shown=False),
         ),
     ),
@@ -221,15 +187,7 @@ JOINT = (
 
 
 class JointRegion(Nested):
-    """Ellipsoid around the average.
-
-    Parameters
-    ----------
-    base : str
-        Where V is from: ``TRC``, ``BM`` or ``oracle``; settings of TRC and BM may be given as well.
-    quantile : str
-        ``chi2``, or ``F`` for batch means.
-    """
+    """Ellipsoid around the average."""
 
     kind: Literal["joint"] = "joint"
     title = "ellipsoid for all coordinates, with its projections as limits"
@@ -245,7 +203,7 @@ class JointRegion(Nested):
         if self.quantile == "F" and self.base != "BM":
             raise ValueError(f"quantile F is for the base BM, not for {self.base}")
         if self.small_run is not None:
-            raise ValueError("a joint region has no small-run factor")
+            raise ValueError("a joint region has no setting small_run")
         return self
 
     def impossible(self, problem: Problem) -> str | None:
@@ -268,7 +226,7 @@ class JointRegion(Nested):
         q = np.array([critical_value(level, d, batches) for level in levels])[:, None]
         least = np.array([critical_value(level, d, None) for level in levels])[:, None]
         unit = np.array([unit_volume(d, steps, float(value)) for value in q[:, 0]])[:, None]
-        known = all(map(math.isfinite, record.source.problem.truth()))  # the origin is theta* then
+        known = all(map(math.isfinite, record.source.problem.truth()))  # if known, it is the origin
         ratio = root(np.sqrt(determinant / true_determinant(record.source)), d)
         names = [column.name for column in self.diagnostics]
         diagnosis = {name: np.full((len(levels), *estimate.shape), np.nan) for name in names}
@@ -278,7 +236,7 @@ class JointRegion(Nested):
         return Intervals(estimate, se, *symmetric_limits(estimate, np.sqrt(q[:, 0]), se), diagnosis)
 
     def covariance(self, record: PathRecord, steps: int) -> tuple[Array, int | None] | None:
-        """V, shape (d, d, R), and M if the quantile is Hotelling's, or None with too few steps."""
+        """V, shape (d, d, R), and M if q is Hotelling's (else None). None if there are too few steps."""
         base = self.base_method()
         d = len(record.origin)
         if isinstance(base, TranscriptCovariance):
@@ -308,7 +266,10 @@ def batch_matrix(record: PathRecord, ends: NDArray[np.int64], divisor: int) -> A
 
 
 def quadratic_form(matrix: Array, vector: Array) -> tuple[Array, Array]:
-    """vector' matrix^-1 vector and det matrix from the factors L D L', NaN if not positive definite."""
+    """vector' matrix^-1 vector and det matrix, NaN if the matrix is not positive definite.
+
+    Shapes are (d, d, R) and (d, R). The factors L D L' of the matrix are computed.
+    """
     lower, pivots, y = np.zeros(matrix.shape), np.empty(vector.shape), vector.copy()
     form, determinant = np.zeros_like(y[0]), np.ones_like(y[0])
     for j in range(len(y)):
@@ -328,10 +289,10 @@ def quadratic_form(matrix: Array, vector: Array) -> tuple[Array, Array]:
 
 
 def root(x: Array, order: int) -> Array:
-    """x^(1/order) of positive x, by Newton's method from above, with equal bits on every processor."""
+    """x^(1/order) of positive x by Newton's method, with equal bits on every processor."""
     _, exponent = np.frexp(x)
     y: Array = np.ldexp(np.ones_like(x), -(-exponent // order))
-    # Far from the root a step divides y by about order/(order - 1). Iterates stay above the root.
+    # y starts above the root. Far from the root a step divides it by about order/(order - 1).
     for _ in range(8 + 2 * order):
         power = np.ones_like(y)
         for _ in range(order - 1):
@@ -351,7 +312,7 @@ def true_determinant(path: Any) -> float:
 
 @lru_cache(maxsize=1024)
 def critical_value(level: float, dimension: int, batches: int | None) -> float:
-    """q: the chi-squared quantile, or Hotelling's with M = ``batches`` > d."""
+    """q: the chi-squared quantile if ``batches`` is None, else Hotelling's with M = ``batches`` > d."""
     d = dimension
     if batches is None:
         return constants.chi_squared_quantile(level, d)
@@ -360,7 +321,7 @@ def critical_value(level: float, dimension: int, batches: int | None) -> float:
 
 @lru_cache(maxsize=1024)
 def unit_volume(dimension: int, steps: int, q: float) -> float:
-    """Volume for det V = 1: pi^(d/2)/Gamma(d/2 + 1) (q/n)^(d/2)."""
+    """Volume pi^(d/2)/Gamma(d/2 + 1) (q/n)^(d/2) of a region with det V = 1."""
     with constants.workdps(40):
         half = mpf(dimension) / 2
         return float(mp.pi**half / mp.gamma(half + 1) * (mpf(q) / steps) ** half)

@@ -1,23 +1,23 @@
 """Intervals from independent runs on parts of the users: Student's t, and the convex hull.
 
-**PAR** (Zhu, Lou, Wei and Wu, 2024). The users are split over K runs, each on floor(n/K) of them; x_j is
-the average of run j:
+**PAR** (Zhu, Lou, Wei and Wu, 2024). The users are split over K runs of floor(n/K) users each. x_j is the
+average of run j, and xbar the mean of all x_j:
 
     xbar -+ t_(K-1) s/sqrt(K),   s^2 = (K - 1)^-1 sum (x_j - xbar)^2
 
-Row r takes replicates rK, ..., rK + K - 1 of the path as its runs, so it needs no further randomness. At most
-K - 1 users are left over. A run on n/K users has K^gamma times the bias of one on n users.
+The runs of row r are the replicates rK, ..., rK + K - 1 of the path. The bias is K^gamma times that of one
+run on n users.
 
 **HULC** (Kuchibhotla, Balakrishnan and Wasserman, 2024)
 
     B* = ceil(log2(2/alpha));  B = B* - 1 with probability p, else B*
     p = (alpha - 2^(1 - B*))/(2^(2 - B*) - 2^(1 - B*))
-    interval [min, max] of B averages, each of floor(n/B) users of its own; estimate: their median
+    interval [min, max] of the averages of B runs of floor(n/B) users each,   estimate: their median
 
-Each of B independent estimates without median bias is as likely above theta* as below, so all of them are on
-one side with probability 2^(1 - B). Mixing the two values of B makes the probability of a miss alpha. Row r
-takes replicates rB*, ..., rB* + B* - 1 of the path as its runs (the first B of them). Its coin is addressed
-by path, level and r, and serves all n.
+If estimates have no median bias, each of B independent ones is as likely above theta* as below. All of them
+lie on one side with probability 2^(1 - B). With the random B the probability of a miss is alpha. The runs of
+row r are the first B of the replicates rB*, ..., rB* + B* - 1 of the path. The coin that chooses B depends
+on path, level and r, and is the same for all n.
 """
 
 from __future__ import annotations
@@ -51,13 +51,7 @@ MOST_RUNS = 32
 
 
 class ParallelRuns(PathIntervalMethod):
-    """Student's t interval over K runs.
-
-    Parameters
-    ----------
-    K : int in [2, 1000]
-        Runs that the users are split over.
-    """
+    """Student's t interval over K runs."""
 
     kind: Literal["PAR"] = "PAR"
     cites = ("zhu2024",)
@@ -65,7 +59,7 @@ class ParallelRuns(PathIntervalMethod):
     undefined_where = "a run has no step, or the runs' averages are equal"
     around_average = False
     K: Annotated[
-        int, Field(ge=2, le=1000), Setting("count", "parallel runs that the users are split over")
+        int, Field(ge=2, le=1000), Setting("count", "number of parallel runs that share the users")
     ] = 5
 
     def runs(self, level: float) -> int:
@@ -88,7 +82,7 @@ class ParallelRuns(PathIntervalMethod):
 
 
 def averages_of_runs(record: PathRecord, steps: int, runs: int) -> Array:
-    """thetabar - origin after ``steps`` of every run of every row, shape (runs, d, rows)."""
+    """thetabar - origin of every run after ``steps`` steps, shape (runs, d, rows)."""
     sums = record.sum_at(steps)
     d, replicates = sums.shape
     by_row = (sums / steps).reshape(d, replicates // runs, runs)
@@ -96,7 +90,7 @@ def averages_of_runs(record: PathRecord, steps: int, runs: int) -> Array:
 
 
 class ConvexHull(PathIntervalMethod):
-    """Smallest and largest of B* or B* - 1 averages of independent runs."""
+    """Interval from the smallest to the largest of B* or B* - 1 averages of independent runs."""
 
     kind: Literal["HULC"] = "HULC"
     cites = ("kuchibhotla2024",)
@@ -108,7 +102,7 @@ class ConvexHull(PathIntervalMethod):
         return hull_size(level)[0]
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        # The level is not known here.
+        # For every level that a study may have.
         return hull_times(steps, range(1, MOST_RUNS + 1))
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
@@ -118,7 +112,7 @@ class ConvexHull(PathIntervalMethod):
         return MOST_RUNS
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
-        """Intervals at levels with one B*. Coins, and so estimates, differ between levels."""
+        """Intervals at levels that have the same B*. The estimate depends on the coin of the level."""
         steps = record.steps(n)
         most = self.runs(levels[0])
         if any(self.runs(level) != most for level in levels):
@@ -148,7 +142,7 @@ def hull_times(steps: int, runs: Iterable[int]) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=256)
 def hull_size(level: float) -> tuple[int, float]:
-    """B* and the probability p of B* - 1, from the level as a decimal number."""
+    """B* and the probability p of B* - 1. The level is read as a decimal number."""
     with constants.workdps(40):
         alpha = 1 - mpf(repr(level))
         exponent = mp.log(2 / alpha, 2)
@@ -159,7 +153,7 @@ def hull_size(level: float) -> tuple[int, float]:
 
 
 def coins(seed: int, key: str, level: float, rows: NDArray[np.int64]) -> Array:
-    """U_r, uniform on (0, 1), of every row."""
+    """One uniform number in (0, 1) for every row."""
     from ldpflow.numerics.samplers import SAMPLERS
     from ldpflow.numerics.streams import lane_states
 

@@ -28,8 +28,9 @@ class Record(ABC):
     seed : int
         The study's seed.
     replicates : ndarray of int64, shape (R,)
+        Numbers of the replicates.
     words : str
-        Short description of the record in messages.
+        Description of the record in messages.
     """
 
     words: ClassVar[str] = "records of another kind"
@@ -54,13 +55,13 @@ class Record(ABC):
 
 
 class TruthRefused(LdpflowError):
-    """Error of a method that reads the truth without declaring it."""
+    """Error of a method that reads the truth and whose ``reads_truth`` returns False."""
 
 
 def refuse_truth(record: Record) -> Array:
     raise TruthRefused(
         "it reads record.truth, which is unknown for real data. If the method is a yardstick, let "
-        "reads_truth() return True: then it is never recommended"
+        "reads_truth() return True. Such a method is never recommended"
     )
 
 
@@ -99,20 +100,18 @@ class PathRecord(Record):
     ----------
     source : PathSource
         The simulator that made the paths.
-    seed : int
-        The study's seed.
-    replicates : ndarray of int64, shape (R,)
     times : ndarray of int64, shape (T,)
-        Sorted step indices.
+        Increasing step indices t.
     origin : ndarray, shape (d,)
-        Fixed before the run (theta*). Prefix sums hold theta_i - origin, which avoids cancellation.
+        A point near the iterates: theta* in a simulation.
     prefix_sums : ndarray, shape (T, d, R)
-        S(t) = sum_{i <= t} (theta_i - origin).
+        S(t) = sum_{i <= t} (theta_i - origin). The origin avoids cancellation.
     iterates : ndarray, shape (T, d, R)
         theta_t.
     running_sums : dict of str to ndarray, shape (count, M, d, R)
-        By name, at ``marked_times``.
+        Running sums at ``marked_times``, by name.
     marked_times : ndarray of int64, shape (M,)
+        Increasing step indices.
     extras : dict of str to ndarray, shape (T, R)
         Further numbers of the algorithm at ``times``, by their name in a trajectory.
     """
@@ -132,7 +131,7 @@ class PathRecord(Record):
     computed: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def once(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Result of ``compute``, cached under the key for other methods."""
+        """Result of ``compute``. It is kept under the key, so that several methods share it."""
         if key not in self.computed:
             self.computed[key] = compute()
         result: T = self.computed[key]
@@ -156,7 +155,7 @@ class PathRecord(Record):
 
     def finite_at(self, time: int) -> NDArray[np.bool_]:
         """Mask of the replicates that have not diverged by a recorded time, shape (R,)."""
-        # All coordinates: an overflow reaches the others at the next step only.
+        # An overflow in one coordinate reaches the others one step later.
         return np.asarray(np.isfinite(self.sum_at(time)).all(axis=0))
 
     def sums_at(self, times: NDArray[np.int64]) -> Array:

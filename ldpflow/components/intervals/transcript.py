@@ -1,36 +1,41 @@
 """Regression on the private transcript: TR, TR-BM and TRC.
 
-TR and TR-BM have no proof. Regression on a transcript is old, its use for an unbiased root of private reports
-is ours (prior work: docs/transcript_regression.md).
+The transcript of n steps of sizes eta_i shows x_i = theta_{i-1} and the private gradient
 
-The transcript shows x_i = theta_{i-1} and A_i = (theta_{i-1} - theta_i)/eta_i, the private gradient, with
-E[A_i | past] = R(theta_{i-1}). So a polynomial P is fitted to R and theta* is estimated by its root. Unlike
-the average, the root has no bias from a curvature of R that P describes. If P does not describe R, for
-example beyond the end of a law's support, the root is biased too, and one run seldom shows it
-(docs/transcript_regression.md says how often). Post-processing of released values costs no privacy.
+    A_i = (theta_{i-1} - theta_i)/eta_i
 
-**TR**: the points nearest the root where P^2 = z^2 S v' M^-1 v (a score set, as Fieller's), both arms times
-K/(K - 4), at most 2, with K = P'(root) sum eta_i the run's length in relaxation times: least squares in an
-autoregression overstates the slope by about 4/K.
+R(x) = E[A_i | x_i = x] is the mean gradient, and S is the covariance of A_i given the past. A polynomial P is
+fitted to A_i on x_i over N = n - i0 steps, where i0 is the burn-in. M and v are as in transcript_fit.
 
-**TR-BM**: TR's root, and batch means' standard error times sqrt(kappa) and a t quantile, with
-kappa = (n/N) / (1 - (sum eta)^2/(3 N sum eta^2)) the price of the root against the average.
+**TR** estimates theta* by the root of P, the polynomial that is fitted to the transcript. The root has no
+bias from a curvature of R that P describes. If P does not describe R, the root is biased. A scalar interval
+ends at the points nearest the root where
 
-Vectors have a linear fit, or a quadratic one for small d, with intervals that are linear in the error. A
-scalar fit is tested by its next power, a vector's by the two halves of the run: the iterates spread less and
-less, so the slopes of the early and the late half differ if the degree does not suffice. The argument is the
-limit theory of least squares with adaptive regressors (Lai and Wei, 1982).
+    P^2 = z^2 S v' M^-1 v
 
-**TRC**, the average's covariance from the slope of the transcript
+The distances of both ends from the root are multiplied by f = K/(K - 4), at most 2. K = P'(root) sum eta_i is
+the length of the run in relaxation times. The factor is needed since least squares in an autoregression
+overstates the slope by a share of about 4/K.
 
-    B = slope at thetabar of the least-squares fit of A_i on powers of theta_(i-1), i0 < i <= n
-    V = B^-1 S B^-T,   interval thetabar_j -+ z f_j sqrt(V_jj/n)
+**TR-BM** has the root of TR, the standard error of batch means times sqrt(kappa), and a t quantile.
+kappa is the asymptotic variance of the root over that of the average:
 
-with S the covariance of A_i given the past, and the small-run factor f = K/(K - 4), at most 2, K =
-sum eta_i / (B^-1)_jj. The idea of regressing SGD's increments on its iterates for the sandwich is that of
-Ni and Huo (2026), "trajectory regression", whose weights are not reproduced here: the fit is the unweighted
-one of TR. TRC stays around the average, and keeps its bias. Vectors have a fit of degree 1, scalars one of
-degree 2 or 1.
+    kappa = (n/N) / (1 - (sum eta)^2/(3 N sum eta^2))
+
+**Vectors** have a linear fit, or a quadratic one for small d. The interval is root -+ z f se. The fit of a
+scalar is tested by its next power. That of a vector is tested by the slopes in the two halves of the run: the
+iterates spread less in the late half, so the slopes differ if the degree does not suffice.
+
+TR and TR-BM have no proof. The argument is the limit theory of least squares with adaptive regressors (Lai
+and Wei, 1982). Prior work is in docs/transcript_regression.md.
+
+**TRC** estimates the covariance of the average from the slope of P, after Ni and Huo (2026), "trajectory
+regression". Their weights are not reproduced: the fit is the unweighted one of TR.
+
+    B = slope of P at thetabar,   V = B^-1 S B^-T
+    interval thetabar_j -+ z f_j sqrt(V_jj/n),   f_j from K_j = sum eta_i / (B^-1)_jj
+
+TRC has the bias of the average. Vectors have a fit of degree 1, scalars one of degree 2 or 1.
 """
 
 from __future__ import annotations
@@ -70,7 +75,7 @@ from ldpflow.components.intervals.transcript_fit import (
     VectorFit,
     diagonal,
     polynomial_fit,
-    product,
+    sandwich,
     vector_fit,
 )
 from ldpflow.components.intervals.variance import BatchMeans
@@ -91,8 +96,8 @@ def check(name: str, meaning: str, *summaries: Summary, unit: str = "1") -> Colu
 CHECKS = (
     check(
         "relaxation_times",
-        "K, the run's length in relaxation times (TR)",
-        summary("relaxation_times_median", "median of K, the run's length in relaxation times"),
+        "K, the length of the run in relaxation times (TR)",
+        summary("relaxation_times_median", "median of K, the length of the run in relaxation times"),
         summary(
             "too_short",
             "share of finished rows with K < 25",
@@ -114,11 +119,10 @@ CHECKS = (
     ),
     check(
         "condition",
-        "largest over smallest pivot of TR's fit",
+        "largest over smallest pivot of the fit of TR",
         summary("condition_median", "median of the condition of the fit"),
     ),
 )
-"""Diagnostics of every regression on the transcript."""
 
 ROOT_CHECKS = (
     *CHECKS,
@@ -127,7 +131,7 @@ ROOT_CHECKS = (
         "root of a fit without the first 3 to 6% of the steps, less the root of TR's fit; null for vectors",
         summary(
             "early_steps",
-            "share of finished rows with abs(early_shift) > 1; below .04 in most cells where TR covers",
+            "share of finished rows with abs(early_shift) > 1; below .04 in most cells in which TR covers",
             beyond=1.0,
             caution="the first steps move the estimate by more than a standard error "
             '(burn_in = "0.1n" leaves them out)',
@@ -135,23 +139,13 @@ ROOT_CHECKS = (
         unit="standard errors",
     ),
 )
-"""Diagnostics of TR and TR-BM, whose estimate is the root of the fit."""
 
-
-SMALL = 5  # coordinates up to which the quadratic fit is offered: 1 + d (d + 3)/2 = 21 regressors
-LATE = 32  # the fit to the later steps leaves out at least 1/32 of them
+SMALL = 5  # largest dimension d with a quadratic fit, which has 1 + d (d + 3)/2 regressors
+LATE = 32  # the fit that gives early_shift leaves out at least 1/32 of the steps
 
 
 class TranscriptMethod(PathIntervalMethod):
-    """Base class of methods that fit the transcript, with the steps and sums of a fit.
-
-    Parameters
-    ----------
-    degree : int
-        Degree of P.
-    burn_in : str
-        Steps i0 left out at the start: ``n^0.4``, ``0.01n``, rounded up; n counts steps.
-    """
+    """Base class of methods that fit a polynomial to the transcript."""
 
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] | None = None
     burn_in: BurnIn = "n^0.4"
@@ -161,26 +155,26 @@ class TranscriptMethod(PathIntervalMethod):
         return self.degree or (2 if dimension == 1 else 1)
 
     def fits_vector(self, dimension: int) -> bool:
-        """Whether one fit is made for all coordinates of a vector."""
+        """Whether all coordinates of a vector have one common fit."""
         return dimension > 1
 
     @abstractmethod
     def order(self) -> int:
-        """Highest power in the sums of a scalar: at least the degree plus 1, for the test of the fit."""
+        """Highest power in a scalar fit: at least the degree + 1, since the next power tests the fit."""
 
     def first(self, steps: int) -> int:
-        """i0: the regression uses steps i0 + 1, ..., steps."""
+        """i0, the burn-in."""
         if self.burn_in.startswith("n^"):
             return constants.ceil_power(steps, float(self.burn_in[2:]))
         return max(1, ceil(Fraction(self.burn_in[:-1]) * steps))
 
     def middle(self, steps: int) -> int:
-        """Step at half the relaxation times of the run for gamma = 1/2: a mean of square roots."""
+        """Step between the early and the late half, which have equal sums of eta_i if gamma = 1/2."""
         first = self.first(steps)
         return (first + steps + 2 * isqrt(first * steps)) // 4
 
     def too_short(self, steps: int, dimension: int) -> bool:
-        """Whether a fit has fewer steps than parameters plus two, for a vector in the early half."""
+        """Whether there are fewer steps than parameters of the fit + 2; for a vector, in the early half."""
         first = self.first(steps)
         if not self.fits_vector(dimension):
             return steps - first < self.order() + 2
@@ -203,7 +197,10 @@ class TranscriptMethod(PathIntervalMethod):
     def diagnose_vector_fit(
         self, record: PathRecord, steps: int, known: bool
     ) -> tuple[VectorFit, Array, Diagnosis]:
-        """Fit of a vector, S with shape (d, d, R), and the diagnosis: K is sum eta_i/(J^-1)_jj."""
+        """Fit of a vector, S with shape (d, d, R), and the diagnosis with K_j = sum eta_i/(B^-1)_jj.
+
+        ``known``: S is that of problem and mechanism at theta*, else that of the residuals.
+        """
         first, middle = self.first(steps), self.middle(steps)
         degree = self.fit_degree(len(record.origin))
         fit = vector_fit(record, degree, first, steps)
@@ -219,7 +216,7 @@ class TranscriptMethod(PathIntervalMethod):
         return fit, variance, diagnosis
 
     def scalar_fit(self, record: PathRecord, steps: int, known: bool) -> tuple[PolynomialFit, Array]:
-        """Polynomials of all coordinates, and S with shape (d, R)."""
+        """A polynomial for each coordinate, and S_jj with shape (d, R)."""
         fit = polynomial_fit(record, self.first(steps), steps, self.order())
         if known:
             return fit, diagonal(known_variance(record.source)) * np.ones_like(fit.mean)
@@ -228,7 +225,7 @@ class TranscriptMethod(PathIntervalMethod):
     def scalar_checks(
         self, record: PathRecord, steps: int, fit: PolynomialFit, slope: Array, variance: Array
     ) -> Diagnosis:
-        """Diagnosis: K = slope sum eta_i (slope in the unit of theta), condition, and t of the next power."""
+        """Diagnosis of scalar fits. ``slope`` is P' per unit of theta, shape (d, R)."""
         degree = self.fit_degree(1)
         return {
             "relaxation_times": slope * step_sums(record, self.first(steps), steps),
@@ -238,23 +235,14 @@ class TranscriptMethod(PathIntervalMethod):
 
 
 class Regression(TranscriptMethod):
-    """Base of TR and TR-BM, whose estimate is the root of the fit.
-
-    Parameters
-    ----------
-    degree : int in [1, 3]
-        Degree of P; for a vector 1, or 2 up to d = 5.
-    separate : bool, optional
-        For several quantiles: a fit of its own for each of them, as for a scalar. The gradient of a
-        quantile depends on its own coordinate alone.
-    """
+    """Base class of TR and TR-BM, whose estimate is the root of the fit."""
 
     diagnostics = ROOT_CHECKS
     around_average = False
     undefined_where = "the fit has no root on an increasing branch, or the interval no end"
 
     degree: Annotated[int, Field(ge=1, le=3), DEGREE] = 2
-    separate: Annotated[bool, Setting("-", "whether every quantile has a fit of TR of its own")] | None = None
+    separate: Annotated[bool, Setting("-", "whether TR fits each of several quantiles alone")] | None = None
 
     def fits_vector(self, dimension: int) -> bool:
         return dimension > 1 and not self.separate
@@ -267,20 +255,19 @@ class Regression(TranscriptMethod):
         if self.degree > 1 or not self.fits_vector(problem.dimension) or problem.levels() is None:
             return None
         return (
-            f"{self.kind} of degree 1 keeps the bias that curvature gives the average, and its flags miss it:"
-            " 90% intervals of several quantiles covered .32 to .92 without one. Take separate = true, which "
-            "has degree 2"
+            f"{self.kind} of degree 1 keeps the bias that curvature gives the average: 90% intervals of "
+            "several quantiles covered .32 to .92 without a flag. Take separate = true, which has degree 2"
         )
 
     def impossible(self, problem: Problem) -> str | None:
         if self.separate and problem.levels() is None:
-            return "separate = true is for quantiles, whose gradients depend on their own coordinate alone"
+            return "separate = true is for quantiles"
         highest = 3
         if self.fits_vector(problem.dimension):
             highest = 2 if problem.dimension <= SMALL else 1
         if self.degree > highest:
             allowed = "degree = 1 alone" if highest == 1 else "degrees 1 and 2"
-            return f"{self.kind} has {allowed} where theta has {problem.dimension} coordinates"
+            return f"{self.kind} has {allowed} if theta has {problem.dimension} coordinates"
         return None
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
@@ -296,15 +283,12 @@ class Regression(TranscriptMethod):
     def scalar_root(
         self, record: PathRecord, steps: int, known: bool
     ) -> tuple[PolynomialFit, Array, Array, Array, Diagnosis]:
-        """Fits of all coordinates, root u and slope P'(u) there, S, and the diagnosis, shapes (d, R).
-
-        The diagnosis includes the shift of the root, in standard errors, in a fit to the later steps.
-        """
+        """Fits of all coordinates, root u, slope P'(u), S_jj, and the diagnosis, shapes (d, R)."""
         fit, variance = self.scalar_fit(record, steps, known)
         u, slope = fit.root(self.degree)
         diagnosis = self.scalar_checks(record, steps, fit, slope / fit.sd, variance)
         shift = np.full_like(u, np.nan)
-        # Smallest power of two of at least 1/32 of the steps. Sums restart there: the fit needs no others.
+        # Smallest power of two of at least 1/32 of the steps. The running sums restart at powers of two.
         second = 1 << (-(-steps // LATE) - 1).bit_length()
         if 2 * self.first(steps) <= second <= steps - self.order() - 2:
             late = polynomial_fit(record, second, steps, self.order())
@@ -316,7 +300,7 @@ class Regression(TranscriptMethod):
 
 @lru_cache(maxsize=256)
 def known_variance(source: PathSource) -> Array:
-    """S from problem and mechanism at theta*, for one replicate: shape (d, d, 1)."""
+    """S at theta* from problem and mechanism, shape (d, d, 1)."""
     return np.array(source.algorithm.step_covariance(source.problem, source.randomiser))[:, :, None]
 
 
@@ -327,7 +311,7 @@ def step_sum(record: PathRecord, first: int, steps: int) -> float:
 
 
 def step_sums(record: PathRecord, first: int, steps: int) -> Array:
-    """:func:`step_sum` of each coordinate, times its step factor, shape (d, 1)."""
+    """:func:`step_sum` times the step factor of each coordinate, shape (d, 1)."""
     factors = record.algorithm.step_factors() or (1.0,) * len(record.origin)
     return step_sum(record, first, steps) * np.array(factors)[:, None]
 
@@ -339,19 +323,11 @@ def small_run_factor(relaxation_times: Array) -> Array:
 
 
 class TranscriptRegression(Regression):
-    """Regression on the transcript, with the score set of the fit.
-
-    Parameters
-    ----------
-    variance : str
-        S, the variance of A given the past: ``known``, the value that problem and mechanism give at
-        theta* (for a quantile an analyst has it: tau (1 - tau) plus the mechanism's), or ``residual``,
-        the fit's own.
-    """
+    """Regression on the transcript."""
 
     kind: Literal["TR"] = "TR"
     cites = ("frees1990", "ni2026", "fieller1954")
-    title = "regression on the private transcript: the root of a polynomial fitted to it (ours, no proof)"
+    title = "regression on the private transcript: the root of a fitted polynomial (ours, no proof)"
 
     variance: StepVariance = "known"
 
@@ -373,12 +349,12 @@ class TranscriptRegression(Regression):
     def limits_under_shift(
         self, record: PathRecord, n: int, levels: Sequence[float], coordinate: int, low: float, high: float
     ) -> tuple[Array, Array]:
-        """Limits, shapes (levels, R), if something in [low, high] was added to the mean of every A_i.
+        """Limits of a scalar fit, shapes (levels, R), if a shift in [low, high] was added to every E[A_i].
 
-        P at the root is a weighted sum of A_i. The weights have the sum 1 and the sum of squares h = v'M^-1v,
-        so that their absolute sum is at most r = sqrt(N h): the mean of P there is within r (high - low)/2 of
-        (low + high)/2. A limit is that of the score set of P less one of these two ends. It has the
-        slope of the fit, with its error.
+        P at the root is a weighted sum of A_i. The sum of the weights is 1, and the sum of their squares is
+        h = v' M^-1 v. So the sum of their absolute values is at most r = sqrt(N h), and the mean of P at the
+        root is within r (high - low)/2 of (low + high)/2. Each limit is that of TR for P less one of the two
+        ends of this range.
         """
         fit, u, _, variance, diagnosis = self.scalar_root(record, record.steps(n), self.variance == "known")
         factor = small_run_factor(diagnosis["relaxation_times"]) * fit.sd
@@ -397,17 +373,11 @@ class TranscriptRegression(Regression):
 
 
 class TranscriptRegressionBatchMeans(Regression):
-    """The root of the fit with batch means' length: free of the model for S.
-
-    Parameters
-    ----------
-    M : int >= 2, optional
-        Number of batches, as in BM.
-    """
+    """Interval around the root of the fit, with a standard error from batch means."""
 
     kind: Literal["TR-BM"] = "TR-BM"
     cites = ("frees1990", "ni2026", "chen2020")
-    title = "the root of that fit with the length of batch means (ours, no proof)"
+    title = "the root of the fit of TR with a standard error from batch means (ours, no proof)"
 
     M: Batches | None = None
 
@@ -438,23 +408,11 @@ class TranscriptRegressionBatchMeans(Regression):
 
 
 class TranscriptCovariance(TranscriptMethod, VarianceMethod):
-    """Interval around the average with the covariance from the transcript's slope.
-
-    Parameters
-    ----------
-    degree : int in [1, 2], optional
-        Degree of the fit; by default 2 for a scalar and 1 for a vector.
-    burn_in : str
-        Steps i0 left out at the start, as in TR.
-    variance : str
-        S: ``known``, from problem and mechanism at theta*, or ``residual``, the fit's own.
-    small_run : bool
-        Whether half widths are multiplied by f.
-    """
+    """Interval around the average with a covariance from the slope of the transcript."""
 
     kind: Literal["TRC"] = "TRC"
     cites = ("ni2026",)
-    title = "the average with the sandwich of the transcript's slope (after Ni and Huo, 2026)"
+    title = "the average with the sandwich variance from the slope of TR's fit (after Ni and Huo, 2026)"
     undefined_where = "the estimated slope or variance is not positive"
     diagnostics = CHECKS
 
@@ -467,7 +425,7 @@ class TranscriptCovariance(TranscriptMethod, VarianceMethod):
 
     def impossible(self, problem: Problem) -> str | None:
         if self.degree == 2 and problem.dimension > 1:
-            return f"TRC has degree = 1 alone where theta has {problem.dimension} coordinates"
+            return f"TRC has degree = 1 alone if theta has {problem.dimension} coordinates"
         return None
 
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
@@ -479,12 +437,11 @@ class TranscriptCovariance(TranscriptMethod, VarianceMethod):
         return Variance(diagonal(matrix), factor=np.where(times > 0.0, factor, np.nan), diagnosis=diagnosis)
 
     def matrix(self, record: PathRecord, steps: int) -> tuple[Array, Diagnosis]:
-        """V = B^-1 S B^-T, shape (d, d, R), without the small-run factor, and the fit's diagnosis."""
+        """V = B^-1 S B^-T, shape (d, d, R), and the diagnosis of the fit."""
         known = self.variance == "known"
         if len(record.origin) > 1:
             vector, covariance, diagnosis = self.diagnose_vector_fit(record, steps, known)
-            half = product(vector.inverse, covariance)
-            return product(half, vector.inverse.transpose(1, 0, 2)), diagnosis
+            return sandwich(vector.inverse, covariance), diagnosis
         fit, variance = self.scalar_fit(record, steps, known)
         degree = self.fit_degree(1)
         b = fit.monomials(degree)

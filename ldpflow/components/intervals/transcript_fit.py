@@ -1,22 +1,27 @@
 """Least squares of the private gradient A on the iterates before it, for R replicates at once.
 
-The sums are of x = theta_{i-1} - origin. All operations are + - * / and sqrt, element by element and in a
-fixed order: bits are equal on every processor.
+The regressor is x = theta_{i-1} - origin, over N steps. All operations are + - * / and sqrt, element by
+element and in a fixed order, so bits are equal on every processor.
 
-**Polynomial**, scalar theta: the fit, its root and the ends of its score set. With m and s the mean and
-standard deviation of x, u = (x - m)/s, v(u) = (1, u, u^2, ...) and M = sum v v' = L D L' (L unit lower
-triangular), the polynomials q(u) = L^-1 v(u) are orthogonal on the path: P_d = sum_{k<=d} c_k q_k with c =
-D^-1 L^-1 sum A v, v(u)' M^-1 v(u) = sum_{k<=d} q_k(u)^2/D_k. One computation gives the fits of all degrees.
+**Polynomial**, for a scalar theta. m and s are mean and standard deviation of x, and u = (x - m)/s:
 
-**Linear**, a vector: A = a + B (x - m) + error, with m the mean of x: an estimate of the curvature B,
-of the root m - B^-1 a, and of its covariance B^-1 S B^-T (1 + (root - m)' C^-1 (root - m))/N
-with C the covariance of x along the path.
+    v(u) = (1, u, u^2, ...),   M = sum v v' = L D L',   L unit lower triangular,   q(u) = L^-1 v(u)
+    P of degree p = sum_{k<=p} c_k q_k,   c = D^-1 L^-1 sum A v,   v(u)' M^-1 v(u) = sum_{k<=p} q_k(u)^2/D_k
 
-**Quadratic**, a vector of few coordinates: A_j = P_j(x) + error with P_j a quadratic polynomial. The root
-of P has no bias from the curvature of R, and its covariance is J^-1 S J^-T v' M^-1 v with J the derivative
-of P at the root, v = (1, x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...) there and M = sum v v'. There are 1
-+ d (d + 3)/2 regressors. Coordinates are scaled by their root mean square. The fit depends on the origin
-by rounding only.
+The polynomials q_k are orthogonal on the path, so one computation gives the fits of all degrees p.
+
+**Linear**, for a vector. m is the mean of x and C its covariance along the path:
+
+    A = a + B (x - m) + error,   root = m - B^-1 a
+    covariance of the root = B^-1 S B^-T (1 + (root - m)' C^-1 (root - m))/N
+
+**Quadratic**, for a vector of few coordinates. P_j is a quadratic polynomial, and J the derivative of P at
+the root:
+
+    A_j = P_j(x) + error,   v(x) = (1, x_1, ..., x_d, x_1 x_1, x_2 x_1, x_2 x_2, ...),   M = sum v v'
+    covariance of the root = J^-1 S J^-T v' M^-1 v at the root
+
+There are 1 + d (d + 3)/2 regressors. Coordinates are scaled by their root mean square.
 """
 
 from __future__ import annotations
@@ -35,11 +40,10 @@ from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import pieces, regressors
 from ldpflow.numerics.specialise import Case
 
-LOSS = 1e9  # largest ratio of the sums to the centred moment made of them: 7 of 16 digits are left
-REACH = 50.0  # range, in standard deviations of the path, in which a root of a cubic is searched
+LOSS = 1e9  # largest ratio of a sum of powers to its centred moment: 7 of 16 digits are left
+REACH = 50.0  # largest distance of a root of a cubic from the mean, in standard deviations of the path
 
-# Search points for the ends of the score set, in half widths of the interval that is linear in the
-# error: eight for each of the first two half widths, then each a quarter further, to 71.
+# Distances from the root at which the ends of an interval are searched, in half widths z se.
 MARCH = [*(j / 8.0 for j in range(1, 17)), *(2.0 * 1.25**j for j in range(1, 17))]
 
 
@@ -54,7 +58,7 @@ class PolynomialFit:
     pivots: Array  # diagonal of D, shape (order + 1, d, R)
     coefficients: Array  # c, shape (order + 1, d, R)
     square: Array  # sum A^2, shape (d, R)
-    sound: list[NDArray[np.bool_]]  # by degree, whether enough digits are left in the moments, shape (d, R)
+    sound: list[NDArray[np.bool_]]  # for each degree, whether enough digits are left, shape (d, R)
 
     def residual_variance(self, degree: int) -> Array:
         """Sum of squared residuals over N - degree - 1."""
@@ -64,12 +68,12 @@ class PolynomialFit:
         return rest / (self.count - degree - 1)
 
     def condition(self, degree: int) -> Array:
-        """Largest over smallest pivot: at most the condition number of M in u."""
+        """Largest over smallest pivot, which is at most the condition number of M."""
         pivots = self.pivots[: degree + 1]
         return np.asarray(pivots.max(axis=0) / pivots.min(axis=0))
 
     def lack_of_fit(self, degree: int, variance: Array) -> Array:
-        """t statistic of the next power: N(0, 1) in the limit if the degree suffices."""
+        """t statistic of the power degree + 1. Its limit is N(0, 1) if the degree suffices."""
         k = degree + 1
         t: Array = self.coefficients[k] * np.sqrt(self.pivots[k] / variance)
         return np.where(self.sound[k], t, np.nan)
@@ -95,9 +99,9 @@ class PolynomialFit:
         return b
 
     def root(self, degree: int) -> tuple[Array, Array]:
-        """Root u of P on the increasing branch through the mean, and P'(u), or NaN without a root.
+        """Root u of P on the increasing branch through u = 0, and P'(u).
 
-        u is NaN too if too few digits are left.
+        u is NaN if there is no such root or too few digits are left.
         """
         b = self.monomials(degree)
         if degree == 3:
@@ -110,7 +114,7 @@ class PolynomialFit:
         return np.where(self.sound[degree], u, np.nan), slope
 
     def leverage(self, u: Array, degree: int) -> Array:
-        """v(u)' M^-1 v(u), the variance of P(u) for S = 1."""
+        """v(u)' M^-1 v(u), the variance of P(u) if S = 1."""
         total = np.zeros_like(u)
         for k, q in enumerate(self.basis(u, degree)):
             total = total + q * q / self.pivots[k]
@@ -121,8 +125,8 @@ class PolynomialFit:
     ) -> tuple[Array, Array]:
         """Distances, in u, from the root down and up to the nearest points with P^2 = z^2 S v' M^-1 v.
 
-        ``slope`` is P' at the root u, ``variance`` S, ``critical`` z of L levels. Shapes are (L, d, R). A
-        distance beyond 71 half widths of the interval that is linear in the error is NaN.
+        ``slope`` is P' at the root u, ``variance`` is S, and ``critical`` has z of L levels. Results have
+        shape (L, d, R). A distance beyond 71 z se is NaN.
         """
         z2 = critical * critical
         half = np.sqrt(z2.reshape(-1, *(1,) * u.ndim) * (variance * self.leverage(u, degree))) / slope
@@ -142,14 +146,13 @@ SIGNATURE = (
 
 @cache
 def ends_kernel() -> Callable[..., None]:
-    """Compile :func:`find_ends`."""
     return compile_kernel(find_ends, Case((("excess", excess),)), SIGNATURE)
 
 
 def find_ends(kernel, lower, pivots, coefficients, u, half, variance, z2, march, found):  # type: ignore[no-untyped-def]
-    """Find t at which P^2 - z^2 S v' M^-1 v changes its sign at u -+ t, or NaN: found[level, side].
+    """Fill found[level, side] with the least t at which P^2 - z^2 S v' M^-1 v changes sign at u -+ t, or NaN.
 
-    Follows the march to the first point outside, then bisects fifty times.
+    Tries the distances ``march`` until the sign has changed, then bisects.
     """
     values = np.empty(pivots.shape[0])
     for level in range(z2.shape[0]):
@@ -196,12 +199,12 @@ def excess(lower, pivots, coefficients, at, r, variance, z2, values):  # type: i
 
 
 def cubic_root(b: list[Array]) -> tuple[Array, Array]:
-    """The root of a cubic on the increasing branch through 0, and the slope there, by bisection."""
+    """The root of a cubic on the increasing branch through 0, and the slope at the root, by bisection."""
 
     def value(u: Array) -> Array:
         return np.asarray(b[0] + u * (b[1] + u * (b[2] + u * b[3])))
 
-    # P' = b1 + 2 b2 u + 3 b3 u^2 is b1 > 0 at 0: its nearest zero on the root's side ends the branch.
+    # The branch ends at the nearest zero of P' = b1 + 2 b2 u + 3 b3 u^2 on the side of the root.
     side = np.where(b[0] > 0.0, -1.0, 1.0)
     b2 = side * b[2]
     bend = b2 * b2 - 3.0 * b[1] * b[3]
@@ -222,8 +225,8 @@ def cubic_root(b: list[Array]) -> tuple[Array, Array]:
 def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> PolynomialFit:
     """Least squares of A on 1, x, ..., x^order, from sums over ``count`` steps.
 
-    ``sums``, shape (3 order + 2, d, R), are sum x^k for k = 1..2 order, sum A x^k for k = 0..order and
-    sum A^2; ``gross`` are their values before a subtraction.
+    ``sums``, shape (3 order + 2, d, R), are sum x^k for k = 1..2 order, sum A x^k for k = 0..order, and
+    sum A^2. ``gross`` are the sums from which ``sums`` was made by a subtraction: they show the lost digits.
     """
     ones = np.ones_like(sums[0])
     powers = [count * ones, *sums[: 2 * order]]
@@ -260,7 +263,7 @@ def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> Polynom
 
 
 def centre(sums: list[Array], shift: Array, sd: Array) -> list[Array]:
-    """sum w u^k from sum w x^j, j <= k, where u = x/sd - shift."""
+    """sum w u^k for k = 0, 1, ... from sum w x^j, with u = x/sd - shift."""
     scaled, result = [], []
     unit = np.ones_like(sd)
     for total in sums:
@@ -288,8 +291,8 @@ class LinearFit:
     condition: Array  # largest over smallest pivot of the correlation matrix of x, shape (R,)
 
     def variances(self, covariance: Array) -> Array:
-        """Diagonal of B^-1 S B^-T times the leverage, shape (d, R); S has shape (d, d, R)."""
-        return sandwich(self.inverse, covariance) * self.leverage
+        """Diagonal of B^-1 S B^-T times the leverage, shape (d, R). S has shape (d, d, R)."""
+        return diagonal(sandwich(self.inverse, covariance)) * self.leverage
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
         """B_jj, equal at all points, and its variance for S_jj = 1."""
@@ -297,7 +300,7 @@ class LinearFit:
 
 
 def fit_linear(sums: Array, count: int) -> LinearFit:
-    """Fit from the sums ``transcript_linear`` over ``count`` steps, shape (2 + 3d, d, R)."""
+    """Linear fit from the sums ``transcript_linear`` over ``count`` steps, shape (2 + 3d, d, R)."""
     d = sums.shape[1]
     j, k = np.tril_indices(d)
     mean, response = sums[0] / count, sums[1] / count
@@ -334,12 +337,8 @@ def symmetric(rows: Array, d: int) -> Array:
 
 
 def sandwich(matrix: Array, covariance: Array) -> Array:
-    """Diagonal of matrix covariance matrix', shape (d, R)."""
-    half = product(matrix, covariance)
-    result: Array = np.zeros_like(half[0])
-    for k in range(len(half)):
-        result += half[:, k] * matrix[:, k]
-    return result
+    """matrix covariance matrix', shape (d, d, R)."""
+    return product(product(matrix, covariance), matrix.transpose(1, 0, 2))
 
 
 def diagonal(matrix: Array) -> Array:
@@ -348,25 +347,22 @@ def diagonal(matrix: Array) -> Array:
 
 
 def product(first: Array, second: Array) -> Array:
-    """Matrix product, shapes (a, b, R) and (b, c, R), in a fixed order."""
-    result = np.zeros((len(first), *second.shape[1:]))
+    """Matrix product of shapes (a, b, R) and (b, c, R), with sums in a fixed order."""
+    result: Array = np.zeros((len(first), *second.shape[1:]))
     for k in range(first.shape[1]):
         result = result + first[:, k, None] * second[None, k]
     return result
 
 
 def apply(matrix: Array, vector: Array) -> Array:
-    """Matrix times vector, shape (d, R), in a fixed order."""
-    result = np.zeros_like(vector)
-    for k in range(len(vector)):
-        result = result + matrix[:, k] * vector[k]
-    return result
+    """Matrix times vector, shape (d, R)."""
+    return product(matrix, vector[:, None])[:, 0]
 
 
 def invert(matrix: Array) -> tuple[Array, Array]:
-    """Inverse by Gauss-Jordan elimination without exchanges, and the pivots, shape (d, R).
+    """Inverse by Gauss-Jordan elimination without pivoting, and the pivots, shape (d, R).
 
-    For positive definite matrices and estimates of them. A zero pivot makes NaN.
+    A zero pivot makes NaN.
     """
     d = len(matrix)
     left = matrix.copy()
@@ -386,24 +382,24 @@ def invert(matrix: Array) -> tuple[Array, Array]:
 
 
 NEWTON_STEPS = 40
-CONVERGED = 1e-10  # size of the last step, in root mean squares of the coordinates
+CONVERGED = 1e-10  # largest last step of Newton's method, relative to 1 + |u|
 
 
 @dataclass(frozen=True)
 class QuadraticFit:
-    """Quadratic fit of a vector in u = x/unit."""
+    """Quadratic fit of a vector in u = x/unit, with p regressors."""
 
     count: int  # N, steps in the fit
-    unit: Array  # root mean square of x by coordinate, shape (d, R)
-    mean: Array  # of u, shape (d, R)
-    coefficients: Array  # of v(u), for every A_j, shape (p, d, R)
-    precision: Array  # (M/N)^-1 in u, shape (p, p, R)
+    unit: Array  # root mean square of each coordinate of x, shape (d, R)
+    mean: Array  # mean of u, shape (d, R)
+    coefficients: Array  # coefficients of v(u) in P_j, shape (p, d, R)
+    precision: Array  # (M/N)^-1 for u, shape (p, p, R)
     residual: Array  # covariance of the residuals, shape (d, d, R)
-    condition: Array  # largest over smallest pivot of M in u, shape (R,)
+    condition: Array  # largest over smallest pivot of M for u, shape (R,)
 
     @cached_property
     def scaled_root(self) -> Array:
-        """Root u of P by Newton's method from the mean of u, or NaN without convergence."""
+        """Root u of P by Newton's method from the mean of u. NaN if the method does not converge."""
         u = self.mean
         for _ in range(NEWTON_STEPS):
             inverse, _ = invert(self.derivative(u))
@@ -414,12 +410,12 @@ class QuadraticFit:
 
     @cached_property
     def root(self) -> Array:
-        """Root in the unit of theta, relative to the origin, shape (d, R)."""
+        """Root less origin, in the unit of theta, shape (d, R)."""
         return self.unit * self.scaled_root
 
     @cached_property
     def inverse(self) -> Array:
-        """J^-1 at the root, in the unit of theta, shape (d, d, R)."""
+        """J^-1 in the unit of theta, shape (d, d, R)."""
         inverse, _ = invert(self.derivative(self.scaled_root))
         return np.asarray(self.unit[:, None] * inverse)
 
@@ -439,8 +435,8 @@ class QuadraticFit:
         return result
 
     def variances(self, covariance: Array) -> Array:
-        """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R); S has shape (d, d, R)."""
-        return sandwich(self.inverse, covariance) * self.form(powers(self.scaled_root))
+        """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R). S has shape (d, d, R)."""
+        return diagonal(sandwich(self.inverse, covariance)) * self.form(powers(self.scaled_root))
 
     def form(self, v: list[Array]) -> Array:
         """v' M^-1 v, shape (R,)."""
@@ -459,7 +455,7 @@ class QuadraticFit:
 
 
 def powers(u: Array) -> list[Array]:
-    """v(u): 1, the coordinates, and their products in the order of the running sums."""
+    """v(u): 1, the coordinates, and their products."""
     products = [u[k] * u[h] for k in range(len(u)) for h in range(k + 1)]
     return [np.ones_like(u[0]), *u, *products]
 
@@ -475,7 +471,7 @@ def slopes(u: Array, at: int) -> list[Array]:
 
 
 def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
-    """Fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (C, d, R)."""
+    """Quadratic fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (C, d, R)."""
     d = sums.shape[1]
     f = regressors(d)
     flat = sums.reshape(-1, sums.shape[2]) / count
@@ -506,12 +502,12 @@ def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
 
 VectorFit = LinearFit | QuadraticFit
 
-# Places of x^1, x^2, ..., A, A x, ..., A^2 in the sums of the cubic and the quartic, by the order of the fit.
+# For each order of a fit, where the sums of x^1, x^2, ..., A, A x, ..., A^2 stand in the running sums.
 PLACES = {2: [0, 1, 2, 3, 6, 7, 8, 10], 3: list(range(11)), 4: [0, 1, 2, 3, 4, 5, 11, 12, 6, 7, 8, 9, 13, 10]}
 
 
 def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:
-    """Sums over the steps first + 1, ..., last, and their values before subtraction: (count, d, R)."""
+    """Sums over the steps first + 1, ..., last, and those before a subtraction, shapes (count, d, R)."""
 
     def at(time: int) -> Array:
         return np.concatenate([record.running(name, time) for name in names])
@@ -526,7 +522,7 @@ def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int
 
 
 def polynomial_fit(record: PathRecord, first: int, last: int, order: int) -> PolynomialFit:
-    """Fits of every coordinate of theta up to a degree (2 to 4) over the steps first + 1, ..., last."""
+    """Fits of each coordinate, up to degree ``order`` (2 to 4), over the steps first + 1, ..., last."""
 
     def fit() -> PolynomialFit:
         names = ("transcript_cubic",) if order < 4 else ("transcript_cubic", "transcript_quartic")

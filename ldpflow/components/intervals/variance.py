@@ -1,15 +1,17 @@
 """Methods that estimate the variance of the average, from batches, blocks or self-normalisation.
 
-V estimates Sigma in sqrt(n) (thetabar - theta*) -> N(0, Sigma); the interval is thetabar -+ z sqrt(V/n), with
-Student's t instead of z if the degrees of freedom of V are known.
+thetabar is the average of the iterates and n the number of steps. V estimates Sigma in
+sqrt(n) (thetabar - theta*) -> N(0, Sigma). The interval is thetabar -+ z sqrt(V/n). Options with Student's t
+instead of z need the degrees of freedom of V. S(i) is the sum of the first i iterates.
 
 **BM**, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)
 
     e_k = floor(((k + 1)/(M + 1))^(1/(1 - gamma)) n), k = 0..M;  batch 0 is discarded
     V = (1/M) sum_k n_k (X_k - Xbar)^2
 
-with X_k the mean over batch k of length n_k = e_k - e_{k-1}, Xbar the mean over e_0 + 1..n. Dette and Graw
-do not state M, but floor(n^(1/4)) reproduces their Table 2.
+Batch k ends at step e_k. X_k is its mean, n_k = e_k - e_{k-1} its length, and Xbar the mean over e_0 + 1..n.
+Dette and Graw do not state M, but floor(n^(1/4)) reproduces their Table 2. The option of Student's t takes
+V M/(M - 1) and M - 1 degrees of freedom.
 
 **EBS**, equal batches (Singh, Shukla and Vats, 2025)
 
@@ -17,21 +19,22 @@ do not state M, but floor(n^(1/4)) reproduces their Table 2.
     r <= 1:  V = b/(a - 1) sum_k (X_k - thetabar)^2
     r >= 2:  V = b/a sum_k (X_k - thetabar)^2 + (sum of the last r iterates - r thetabar)^2 / n
 
-beta is (gamma + 1)/2 ("half") or (2 gamma + 1)/3 ("third"), X_k the mean of batch k, thetabar that of all n
-iterates. The second line is the authors' adjustment for the rest. Their default c = .1 may give batches
-shorter than the memory of a path, about n^gamma/(c_step G) steps. Use 3n^0.75 then. The t option, t with
-a - 1 degrees, is ours.
+beta is (gamma + 1)/2 ("half") or (2 gamma + 1)/3 ("third"). X_k is the mean of batch k. The last formula is
+the authors' adjustment for the last r iterates, which fill no batch. A path remembers about
+n^gamma/(c_step G) steps, with c_step the step constant and G the slope of the mean gradient at theta*. With
+the default c = .1 of the authors, batches may be shorter. The rule 3n^0.75 makes longer ones. Student's t
+with a - 1 degrees of freedom is our option.
 
 **NOL**, non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)
 
     a_k = floor(c k^(2/(1 - gamma))), k = 1, 2, ...;  block k = a_k, ..., a_(k+1) - 1
     V = n^-1 sum_k (S(e_k) - S(e_(k-1)) - L_k m)^2,   m = S(n)/n
 
-with e_k the last step of block k and L_k its length. Step 1 is always a start. Zero and repeated
-starts are dropped. The last block ends at n, complete or not. Ours is the t option: block sums are nearly
-independent with variance L_k Sigma, so that E V = Sigma (1 - 1/nu) with nu = n^2 / sum L_k^2. Satterthwaite's
-degrees of freedom are nu, less one for the mean. The option takes V nu/(nu - 1) and Student's t with nu - 1
-degrees, a real number.
+e_k is the last step of block k and L_k its length. Step 1 starts the first block. Starts a_k that are 0 or
+repeated are dropped. The last block ends at n, complete or not. The option of Student's t is ours. Block sums
+are nearly independent with variance L_k Sigma. So E V = Sigma (1 - 1/nu) with nu = n^2 / sum L_k^2, and
+Satterthwaite's degrees of freedom are nu - 1. The option takes V nu/(nu - 1) and Student's t with nu - 1
+degrees of freedom.
 
 **OBM**, fully online overlapping blocks (Zhu, Chen and Wu, 2023), with the blocks of NOL. At step i of the
 block that starts at a, W_i = S(i) - S(a - 1) and l_i = i - a + 1. With m = S(n)/n
@@ -39,31 +42,28 @@ block that starts at a, W_i = S(i) - S(a - 1) and l_i = i - a + 1. With m = S(n)
     V = sum_i (W_i - l_i m)^2 / sum_i l_i = (Q - 2 P m + q m^2)/v
     Q = sum W^2,  P = sum l W,  q = sum l^2,  v = sum l
 
-The paper restarts W and l in the recursion. No restart is needed with T0 = sum S(i), T1 = sum i S(i) and
-T2 = sum S(i)^2 at the ends of the blocks: over a block of length L after step b, with base = S(b) and d for
-differences over it,
+Q and P follow from the running sums T0 = sum S(i), T1 = sum i S(i) and T2 = sum S(i)^2 at the ends of the
+blocks. A block of L steps after step b, with base = S(b), changes the running sums by dT0, dT1 and dT2, and
 
     Q += dT2 - 2 base dT0 + L base^2,   P += dT1 - b dT0 - base L(L + 1)/2
-
-There is no t option: squares of overlapping blocks are dependent, so their degrees of freedom are not known.
 
 **LUG**, lugsail (Vats and Flegal, 2022): a variance overcorrected on purpose
 
     V_L = (V_b - kappa V_(b/r))/(1 - kappa)
 
-A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b, which is C/b with the usual r = 3 and kappa = 1/2:
-equally large and positive. For EBS, V_(b/r) is EBS with floor(b/r). For BM every batch is cut into r pieces
-and V_(b/r) is BM's formula on the pieces, around BM's mean. With few batches V_L can be negative. The
-interval is then undefined.
+V_b is the estimate from batches of length b. A bias -C/b of V_b becomes (kappa r - 1)/(1 - kappa) C/b. With
+the usual r = 3 and kappa = 1/2 this is C/b. For EBS, V_(b/r) is EBS with batches of floor(b/r). For BM every
+batch is cut into r pieces, and V_(b/r) is the formula of BM on the pieces. If V_L is negative, the interval
+is undefined.
 
 **SN**, self-normalisation or random scaling (Liu, Hu, Ding, Jiang and Kong, 2023; Lee, Liao, Seo and Shin,
 2022)
 
     V = n^-2 sum_i i^2 (thetabar_i - thetabar_n)^2,   interval thetabar_n -+ cv sqrt(V/n)
+    sum_i i^2 (thetabar_i - thetabar_n)^2 = sum S(i)^2 - 2 thetabar_n sum i S(i) + thetabar_n^2 sum i^2
 
-With S(i) = i thetabar_i: sum_i i^2 (thetabar_i - thetabar_n)^2 = sum S(i)^2 - 2 thetabar_n sum i S(i) +
-thetabar_n^2 sum i^2. The sums are of theta_i - theta*, which keeps the cancellation harmless. The often
-copied critical value 6.811 for .95 has a simulation error: it is 6.7473.
+thetabar_i is the average of the first i iterates. The sums are of theta_i - theta*, so little is lost to
+cancellation. The critical value cv of .95 is 6.7473. The value 6.811 in the papers has a simulation error.
 """
 
 from __future__ import annotations
@@ -106,9 +106,10 @@ from ldpflow.settings import Setting
 
 @lru_cache(maxsize=256)
 def asymptotic_covariance(path: PathSource) -> tuple[tuple[float, ...], ...]:
-    """Sigma = G^-1 S G^-1 per step, by rows (Polyak and Ruppert; Dette and Graw, Theorem 3.1).
+    """Sigma = G^-1 S G^-T, by rows (Polyak and Ruppert; Dette and Graw, Theorem 3.1).
 
-    NaN if the limit law is not known. S is the covariance of the steps at theta*.
+    G is the derivative of the mean gradient at theta*, and S is the covariance of the private gradient there.
+    All entries are NaN if G is not known.
     """
     with constants.workdps(40):
         curvature = path.problem.curvature()
@@ -122,12 +123,12 @@ def asymptotic_covariance(path: PathSource) -> tuple[tuple[float, ...], ...]:
 
 
 def asymptotic_variances(path: PathSource) -> tuple[float, ...]:
-    """Diagonal of Sigma per step, length d."""
+    """Diagonal of Sigma, length d."""
     return tuple(row[j] for j, row in enumerate(asymptotic_covariance(path)))
 
 
 class Oracle(VarianceMethod):
-    """Interval around the average with the true asymptotic variance, unknown for real data: a yardstick."""
+    """Interval around the average with the true asymptotic variance, which is unknown for real data."""
 
     kind: Literal["oracle"] = "oracle"
     title = "the true asymptotic variance: a yardstick, not a method for data"
@@ -142,7 +143,7 @@ class Oracle(VarianceMethod):
 
 
 class SelfNormalization(PathIntervalMethod):
-    """Self-normalised interval; it has no standard error of its own."""
+    """Self-normalised interval. It has no standard error."""
 
     kind: Literal["SN"] = "SN"
     cites = ("liu2023", "lee2022")
@@ -160,7 +161,7 @@ class SelfNormalization(PathIntervalMethod):
             return undefined_intervals(estimate, levels)
         weighted, squared = record.running("self_normalization", steps)
         mean = record.sum_at(steps) / steps
-        # sum of i^2, exact in integers and rounded once.
+        # The sum of i^2 as an integer, rounded once.
         squares = float(steps * (steps + 1) * (2 * steps + 1) // 6)
         v = squared - 2.0 * mean * weighted + mean * mean * squares
         scale = np.sqrt(np.maximum(v, 0.0)) / steps / np.sqrt(float(steps))
@@ -173,7 +174,7 @@ class BlockVariance(VarianceMethod):
 
     @abstractmethod
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
-        """Step before the first block, then the last step of every block."""
+        """Increasing steps: the one before the first block, then the last step of every block."""
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
         ends = np.unique(self.ends(steps, algorithm.step_exponent()))
@@ -184,15 +185,7 @@ class BlockVariance(VarianceMethod):
 
 
 class BatchMeans(BlockVariance):
-    """Batch-means interval.
-
-    Parameters
-    ----------
-    M : int >= 2, optional
-        Number of batches; by default floor(n^(1/4)).
-    quantile : str, optional
-        ``normal``, the default, or ``t``: Student's with M - 1 degrees of freedom, on V M/(M - 1).
-    """
+    """Batch-means interval."""
 
     kind: Literal["BM"] = "BM"
     cites = ("chen2020",)
@@ -206,7 +199,6 @@ class BatchMeans(BlockVariance):
         return self.M if self.M is not None else constants.floor_power(steps, 0.25)
 
     def ends(self, steps: int, gamma: float) -> NDArray[np.int64]:
-        """e_0, ..., e_M. A value within 1e-9 of an integer is rounded to it."""
         return np.array(batch_ends(steps, gamma, self.batches(steps)), dtype=np.int64)
 
     def count_times(self, steps: int, algorithm: Algorithm) -> int:
@@ -225,7 +217,7 @@ class BatchMeans(BlockVariance):
 
 
 def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
-    """V = (1/M) sum_k n_k (X_k - Xbar)^2 over batches that end at e_0, ..., e_M, shape (d, R)."""
+    """V = (1/M) sum_k n_k (X_k - Xbar)^2, shape (d, R). ``ends`` are e_0, ..., e_M."""
     sums = record.sums_at(ends)
     mean = (sums[-1] - sums[0]) / (int(ends[-1]) - int(ends[0]))
     lengths = np.diff(ends)[:, None, None]
@@ -235,24 +227,14 @@ def batch_variance(record: PathRecord, ends: NDArray[np.int64]) -> Array:
 
 @lru_cache(maxsize=256)
 def batch_ends(steps: int, gamma: float, m: int) -> tuple[int, ...]:
-    """e_0, ..., e_m in exact arithmetic, with gamma as a decimal number."""
+    """e_0, ..., e_m, from gamma as a decimal number. A value within 1e-9 of an integer is rounded to it."""
     with constants.workdps(40):
         power = 1 / (1 - mpf(repr(gamma)))
         return tuple(constants.safe_floor((mpf(k + 1) / (m + 1)) ** power * steps) for k in range(m + 1))
 
 
 class EqualBatches(BlockVariance):
-    """Interval with the variance of equal batches.
-
-    Parameters
-    ----------
-    block_rule : str
-        Batch length b: ``half`` and ``third`` as above, ``3n^0.75`` for 3 floor(n^0.75), or a number.
-    block_c : float > 0, optional
-        c of the rules half and third; by default 0.1.
-    quantile : str
-        ``normal``, or ``t`` with a - 1 degrees of freedom.
-    """
+    """Interval with the variance of equal batches."""
 
     kind: Literal["EBS"] = "EBS"
     cites = ("singh2025",)
@@ -283,9 +265,9 @@ class EqualBatches(BlockVariance):
         return steps // self.size(steps, algorithm.step_exponent()) + 1
 
     def unsuitable_at(self, source: PathSource, n: int) -> str | None:
-        """Warning of batches shorter than four times the memory of a path, n^gamma/(c G) steps.
+        """Warning if batches are shorter than 4 n^gamma/(c G) steps.
 
-        c G is the smallest product of a coordinate's step constant and curvature.
+        c G is the product of step constant and curvature, the smallest of all coordinates.
         """
         steps, gamma = source.steps(n), source.algorithm.step_exponent()
         own = [row[j] for j, row in enumerate(source.problem.curvature())]
@@ -313,7 +295,7 @@ class EqualBatches(BlockVariance):
 
 @lru_cache(maxsize=1024)
 def batch_size(steps: int, gamma: float, rule: str, c: float | None) -> int:
-    """Batch length b >= 1 in exact arithmetic, with gamma, c and powers as decimal numbers."""
+    """Batch length b >= 1. gamma and c are read as decimal numbers."""
     if rule in ("half", "third"):
         with constants.workdps(40):
             g = mpf(repr(gamma))
@@ -336,7 +318,7 @@ def equal_ends(steps: int, size: int) -> NDArray[np.int64]:
 
 
 def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
-    """V from at least two full batches of ``size`` steps and the rest, shape (d, R)."""
+    """V of EBS with batches of ``size`` <= steps/2, shape (d, R)."""
     count, rest = divmod(steps, size)
     sums = record.sums_at(np.arange(count + 1, dtype=np.int64) * size)
     last = record.sum_at(steps)
@@ -350,13 +332,7 @@ def equal_batch_variance(record: PathRecord, steps: int, size: int) -> Array:
 
 
 class IncreasingBlocks(BlockVariance):
-    """Base of NOL and OBM: blocks that grow along the path.
-
-    Parameters
-    ----------
-    block_c : float > 0
-        c of the starts floor(c k^(2/(1 - gamma))): larger means fewer and longer blocks.
-    """
+    """Base class of methods whose blocks grow along the path."""
 
     undefined_where = "there are fewer than two blocks, or the estimated variance is not positive"
 
@@ -372,7 +348,7 @@ class IncreasingBlocks(BlockVariance):
 
 @lru_cache(maxsize=256)
 def block_starts(steps: int, gamma: float, c: float) -> tuple[int, ...]:
-    """Starts in 1, ..., steps in exact arithmetic, with gamma and c as decimal numbers."""
+    """Starts of blocks in 1, ..., steps. gamma and c are read as decimal numbers."""
     starts = [1]
     with constants.workdps(40):
         power = 2 / (1 - mpf(repr(gamma)))
@@ -386,13 +362,7 @@ def block_starts(steps: int, gamma: float, c: float) -> tuple[int, ...]:
 
 
 class NonoverlappingBlocks(IncreasingBlocks):
-    """Interval with the variance of non-overlapping increasing blocks.
-
-    Parameters
-    ----------
-    quantile : str
-        ``normal``, or ``t``: Student's with nu - 1 degrees, on V nu/(nu - 1).
-    """
+    """Interval with the variance of non-overlapping increasing blocks."""
 
     kind: Literal["NOL"] = "NOL"
     cites = ("zhu2023",)
@@ -410,14 +380,8 @@ class NonoverlappingBlocks(IncreasingBlocks):
         value = in_order(deviations * deviations) / float(steps)
         if self.quantile == "normal":
             return Variance(value)
-        nu = effective_blocks(np.diff(ends))
+        nu = steps**2 / sum(length * length for length in np.diff(ends).tolist())
         return Variance(value * (nu / (nu - 1.0)), nu - 1.0) if nu >= 2.0 else None
-
-
-def effective_blocks(lengths: NDArray[np.int64]) -> float:
-    """nu = n^2 / sum L_k^2, integers divided once."""
-    whole = [int(length) for length in lengths]
-    return sum(whole) ** 2 / sum(length * length for length in whole)
 
 
 class OverlappingBlocks(IncreasingBlocks):
@@ -454,28 +418,14 @@ class OverlappingBlocks(IncreasingBlocks):
 
 
 def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
-    """q = sum l^2 and v = sum l over all steps, exact integers from the blocks' lengths."""
-    whole = [int(length) for length in lengths]
+    """q = sum l^2 and v = sum l over all steps, from the lengths of the blocks."""
+    whole = lengths.tolist()
     q = sum(length * (length + 1) * (2 * length + 1) // 6 for length in whole)
     return q, sum(length * (length + 1) // 2 for length in whole)
 
 
 class Lugsail(MethodAround, VarianceMethod):
-    """Interval with the lugsail variance of equal batches or of batch means.
-
-    Parameters
-    ----------
-    base : str
-        ``EBS`` or ``BM``.
-    pieces : int >= 2
-        r, pieces that a batch is cut into.
-    weight : float in [0, 1)
-        kappa, of the shorter batches.
-    block_rule, block_c
-        As in EBS, for that base.
-    M : int >= 2, optional
-        As in BM, for that base.
-    """
+    """Interval with the lugsail variance of equal batches or of batch means."""
 
     kind: Literal["LUG"] = "LUG"
     cites = ("vats2022",)
@@ -485,16 +435,16 @@ class Lugsail(MethodAround, VarianceMethod):
     PASSED_ON = ("M", "block_rule", "block_c")
 
     base: Annotated[Literal["EBS", "BM"], BASE] = "EBS"
-    pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "r: pieces of a batch in LUG")] = 3
+    pieces: Annotated[int, Field(ge=2, le=1000), Setting("count", "number r of pieces of a batch in LUG")] = 3
     weight: Annotated[
-        float, Field(ge=0, lt=1), Setting("1", "kappa: weight of the shorter batches in LUG")
+        float, Field(ge=0, lt=1), Setting("1", "weight kappa of the shorter batches in LUG")
     ] = 0.5
     block_rule: BatchRule | None = None
     block_c: BatchFactor | None = None
     M: Batches | None = None
 
     def cut(self, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-        """e_(k-1) + floor(j n_k/r) for j = 1, ..., r, with e_0 first."""
+        """e_0, and e_(k-1) + floor(j n_k/r) for every batch k and j = 1, ..., r."""
         parts = np.arange(1, self.pieces + 1, dtype=np.int64)
         inner = ends[:-1, None] + parts * np.diff(ends)[:, None] // self.pieces
         return np.concatenate([ends[:1], inner.reshape(-1)])

@@ -1,7 +1,7 @@
 """Protocols for quantiles without a path: one-shot histograms, and a few rounds of thresholds.
 
-Every user answers once through an eps-LDP randomiser. The rest is post-processing. The server's counts are
-drawn from their exact law. A class in a module of this package is registered by its kind.
+Every user answers one question under eps-LDP. A simulation draws the counts of the reports from their exact
+law. A class in a module of this package is registered by its kind.
 """
 
 from ldpflow.components.protocols.protocol import OneShot, Protocol

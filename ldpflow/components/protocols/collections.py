@@ -1,4 +1,4 @@
-"""Simulation of protocols: replicates of F^ at the edges, or of local fits, and their intervals."""
+"""Estimates and intervals of protocols, from simulated counts or from the counts of a collection."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
-    """Compile and call a kernel function that fills arrays; ``kernel.NAME`` there is the part NAME."""
+    """Compile and call a kernel function that fills arrays. It calls the part NAME as ``kernel.NAME``."""
     signature = numba.void(*map(numba.typeof, arguments))
     compile_kernel(function, Case(tuple(parts.items())), signature)(*arguments)
 
@@ -51,31 +51,31 @@ class Histograms:
     """F^ of replicates of a one-shot protocol."""
 
     protocol: OneShot
-    edges: Array  # shape (k + 1,)
-    values: Array  # raw F^ at the inner edges, shape (replicates, k - 1); need not be monotone
-    received: Array  # reports, shape (replicates,)
-    empty: Array  # questions that no user was asked, shape (replicates,)
-    asked: Array  # answers to every question in the last replicate
-    found: Array  # reports of 1 among them, or sums of signs
+    edges: Array  # edges of the bins, shape (k + 1,)
+    values: Array  # F^ at the inner edges, shape (replicates, k - 1)
+    received: Array  # number of reports, shape (replicates,)
+    empty: Array  # number of questions that were put to no user, shape (replicates,)
+    asked: Array  # number of answers to each question in the last replicate
+    found: Array  # number of reports of 1 to each question in the last replicate, or sum of signs
 
     def intervals(self, taus: Sequence[float], z: Sequence[float], limits: str) -> Intervals:
         """Quantiles by isotonic regression, intervals by inversion of the test of F(x) = tau."""
         estimate, found = self.inverted(taus, z)
         first = 0 if limits == "line" else 2
-        lower, upper, ended = found[..., first], found[..., first + 1], found[..., 4] > 0.0
         unasked = np.broadcast_to(self.empty, estimate.shape)
-        diagnosis = {"range_end": ended.astype(np.float64), "unasked": unasked}
-        return Intervals(estimate, None, lower, upper, diagnosis, ended)
+        diagnosis = {"range_end": (found[..., 4] > 0.0).astype(np.float64), "unasked": unasked}
+        return Intervals(estimate, None, found[..., first], found[..., first + 1], diagnosis)
 
     def widened(self, tau: float, z: float, limits: str, share: float) -> tuple[float, float, bool]:
-        """Interval of one collection for the honest users' quantile if a share of users sends any report.
+        """Limits for the quantile of honest users if a share of users sends any report, for one collection.
 
-        Where F = tau, such users move the mean of F^ to between tau + share (least - tau) and tau + share
-        (largest - tau), with the ends of :func:`report_range`: the lower limit is that of a test of the
-        first, the upper one of the second. The variance is at most that of the honest reports plus that of
-        the number of adversarial users at each question, which is drawn by the public coin:
-        share (1 - share)(1/a_g - 1/n) W_g^2 for a question, or level of a tree, g. The last value says
-        whether a limit is an end of the range.
+        At a point with F = tau the mean of F^ lies between tau + share (least - tau) and
+        tau + share (largest - tau), with ``least`` and ``largest`` of :func:`report_range`. The lower limit
+        comes from the test of the first value, the upper limit from the test of the second. The public coin
+        decides how many of a_g users with question g are adversarial, which adds at most
+        share (1 - share)(1/a_g - 1/n) W_g^2 to the variance. W_g is the range of the reports in F^.
+
+        The third result says whether a limit is an end of the range.
         """
         k, n = len(self.edges) - 1, self.received[0]
         *bounds, starts, weights = report_range(self.protocol, k)
@@ -94,7 +94,7 @@ class Histograms:
         return ends[0], ends[1], ended
 
     def inverted(self, taus: Sequence[float], z: Sequence[float]) -> tuple[Array, Array]:
-        """Estimates, and for every level, quantile and replicate what ``invert`` finds."""
+        """Estimates, shape (quantiles, replicates), and limits of ``estimate_all``."""
         estimate = np.empty((len(taus), len(self.values)))
         found = np.empty((len(z), *estimate.shape, 5))
         # The variances read only the parts of the design that do not depend on the law.
@@ -112,30 +112,24 @@ class Searches:
 
     protocol: Rounds
     estimate: Array  # shape (replicates,)
-    fits: Array  # filled by :func:`search_all`, shape (replicates, 7)
-    received: Array  # reports, shape (replicates,)
+    fits: Array  # the result of ``search_all``, shape (replicates, 7)
+    received: Array  # number of reports, shape (replicates,)
     logit: float  # log(tau/(1 - tau))
-    last: Array  # thresholds, answers and reports of 1 in the last replicate, shape (rounds, 8, 3)
+    last: Array  # thresholds, answers, reports of 1 of the last replicate, or NaN, shape (rounds, 8, 3)
 
     def intervals(self, z: Sequence[float]) -> Intervals:
-        """Fieller's intervals, cut to the range."""
-        low, high = self.protocol.ends
+        """Fieller's intervals, clipped to the range."""
+        low, high = self.protocol.range
         centre, half, *fit = self.fits.T
         with np.errstate(all="ignore"):
             found = fieller(fit, self.logit, np.array(z, dtype=np.float64)[:, None, None])
             lower, upper = (np.clip(centre + half * limit, low, high) for limit in found)
-        ended = (lower <= low) | (upper >= high)
-        diagnosis = {"range_end": np.where(np.isfinite(lower), ended, np.nan)}
-        return Intervals(self.estimate[None], None, lower, upper, diagnosis, ended)
-
-    @property
-    def thresholds(self) -> Array:
-        """Thresholds of the last replicate by round, shape (rounds, 8), NaN where a round has fewer."""
-        return self.last[:, :, 0]
+        ended = np.where(np.isfinite(lower), (lower <= low) | (upper >= high), np.nan)
+        return Intervals(self.estimate[None], None, lower, upper, {"range_end": ended})
 
 
 def edge_cdf(law: Law, edges: Array) -> Array:
-    """F at the edges, 0 and 1 at the ends: values outside the range are moved to its ends."""
+    """F at the edges. It is 0 and 1 at the ends of the range, since values outside are moved to the ends."""
     values = np.empty(len(edges))
     if law.name == "records":
         values[:] = law.cdf_values(edges)
@@ -148,8 +142,8 @@ def edge_cdf(law: Law, edges: Array) -> Array:
 def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[np.uint64]) -> Histograms:
     """Simulate replicates of a one-shot protocol from the exact law of its counts.
 
-    ``law`` is that of the values of n <= 2^52 users. Liars aim at the tau-quantile, and the probability of an
-    answer changes there. ``keys``, shape (replicates, 2), are words of counter streams.
+    ``law`` is the law of the values of n <= 2^52 users. Liars try to move the tau-quantile, at which the
+    probability of an answer changes. ``keys``, shape (replicates, 2), are keys of random streams.
     """
     k = protocol.bins(n)
     edges = protocol.edges(k)
@@ -165,7 +159,7 @@ def run_one_shot(protocol: OneShot, law: Law, tau: float, n: int, keys: NDArray[
 
 
 def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, received: int) -> Histograms:
-    """F^ from the counts of one collection: answers to every question, and reports of 1 or sums of signs."""
+    """F^ of one collection. ``asked`` and ``found`` are as in :class:`Histograms`."""
     values, empty = np.empty((1, k - 1)), np.empty(1)
     call(fold_counts, values, empty, asked, found, protocol.budget(), fold=protocol.fold)
     edges, total = protocol.edges(k), np.array([float(received)])
@@ -174,11 +168,12 @@ def fold_one_shot(protocol: OneShot, k: int, asked: Array, found: Array, receive
 
 @lru_cache(maxsize=8)
 def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.int64], Array]:
-    """Mean F^ at the inner edges, at least and at most, if every user sends the worst of all reports.
+    """Least and largest mean of F^ at the inner edges over all reports that users could send.
 
-    F^ is linear in the mean reports to the questions, and users cannot choose their questions. Two further
-    results are by group of questions that one user answers together (all of ``oue``, a level of ``tree``):
-    its first question, and the difference that its reports can make, shape (k - 1, groups).
+    F^ is linear in the mean reports to the questions, and users cannot choose their questions. A group has
+    the questions that a user answers together: all bits of ``oue``, or those of a level of ``tree``. The
+    third result is the first question of each group. The fourth is the largest difference in F^ that the
+    reports to a group can make, shape (k - 1, groups).
     """
     count = protocol.questions(k)
     lowest = -1.0 if protocol.signs else 0.0
@@ -200,18 +195,18 @@ def report_range(protocol: OneShot, k: int) -> tuple[Array, Array, NDArray[np.in
 
 
 def bins_below(protocol: OneShot, law: Law, tau: float, k: int) -> float:
-    """Position of the tau-quantile in the range, in bins."""
-    low, high = protocol.ends
+    """Distance of the tau-quantile from the lower end of the range, in bins."""
+    low, high = protocol.range
     return (law.quantile(tau) - low) / (high - low) * k
 
 
 def line_quantile(cdf: Array, edges: Array, tau: float) -> float:
-    """First crossing of tau by the line through F at the edges."""
+    """First point at which the linear interpolation of F between edges reaches tau."""
     return float(find_crossing.py_func(cdf, edges, tau))
 
 
 def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
-    """Variance of F^ per answer at the tau-quantile, interpolated between the nearest edges."""
+    """n Var F^ at the tau-quantile, interpolated between the nearest edges."""
     cdf = edge_cdf(law, protocol.edges(k))
     place = bins_below(protocol, law, tau, k)
     j = min(max(math.floor(place), 0), k - 1)
@@ -224,7 +219,7 @@ def variance_at(protocol: OneShot, law: Law, tau: float, k: int) -> float:
 
 
 def edge_variances(protocol: OneShot, cdf: Array, tau: float, design: Any) -> Array:
-    """Variance of F^ per answer at the inner edges, if F were tau there."""
+    """n Var F^ at each inner edge, if F were tau at this edge."""
     variance = np.empty(len(cdf) - 2)
     arguments = (cdf, float(tau), design, protocol.budget())
     call(variance_at_edges, variance, *arguments, spread=protocol.spread)
@@ -237,10 +232,10 @@ def run_rounds(protocol: Rounds, law: Law, tau: float, n: int, keys: NDArray[np.
 
 
 def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> Searches:
-    """Fit and thresholds from the counts of one collection.
+    """Fit and thresholds of one collection.
 
-    ``counts``, shape (rounds, 8, 2), has the answers and the reports of 1 at every threshold of every round.
-    Later rounds may be empty: the thresholds of the first empty round are those to ask at next.
+    ``counts``, shape (rounds, 8, 2), has the numbers of answers and of reports of 1 at the thresholds of each
+    round. If the last rounds are empty, the thresholds of the first empty round are the next to ask at.
     """
     n = max(int(counts[:, :, 0].sum()), 1)
     return search_rounds(protocol, protocol.design(n, tau), np.zeros((1, 2), np.uint64), counts, look_up)
@@ -249,12 +244,12 @@ def fold_rounds(protocol: Rounds, tau: float, counts: Array) -> Searches:
 def search_rounds(
     protocol: Rounds, design: RoundsDesign, keys: NDArray[np.uint64], source: Any, answers: Any
 ) -> Searches:
-    """Local fits of replicates. ``answers`` is the function that reads or draws answers from ``source``."""
+    """Local fits of replicates. ``answers`` is a kernel function that gets the answers from ``source``."""
     estimate, received, fits = np.empty(len(keys)), np.empty(len(keys)), np.empty((len(keys), 7))
     flat = np.empty((3, MOST_THRESHOLDS))
     arguments = (estimate, fits, received, *flat, keys, source, design, protocol.budget())
     call(search_all, *arguments, search=search, ask=answers)
-    # No estimate if the window holds no information.
+    # The estimate is not finite if the thresholds in the window have no answers.
     estimate[~np.isfinite(estimate)] = math.nan
     last = np.full((protocol.rounds, FIRST, 3), math.nan)
     sizes = protocol.thresholds()

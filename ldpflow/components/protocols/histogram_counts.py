@@ -1,12 +1,17 @@
 """Counts of one-shot protocols drawn from their exact law, F^ at the inner edges, quantiles and intervals.
 
-Every ``draw`` has the arguments (asked, found, key0, key1, honest, liars, design, budget). It fills ``asked``
-with the number of answers to every question, and ``found`` with that of reports of 1. For signs these are the
-number of users and the sum of their mean signs. Bins of ``grr`` and ``oue`` and nodes of ``tree`` count as
-questions here. Every ``fold`` has the arguments (values, asked, found, budget). It fills ``values`` with F^
-at the inner edges and returns the number of unasked questions. It serves counts of real reports too. Every
-``spread`` has the arguments (out, isotonic, tau, design, budget). It fills ``out`` with n Var F^ at each
-inner edge, if F = tau there, for n users.
+``draw_NAME`` fills ``asked`` with the number of answers to each question, and ``found`` with the number of
+reports of 1. For signs ``asked`` has the number of users, and ``found`` the sum of their mean signs. A bin of
+``grr`` or ``oue`` and a node of ``tree`` count as a question.
+
+``fold_NAME`` fills ``values`` with F^ at the inner edges and returns the number of questions that were put to
+no user.
+
+``spread_NAME`` fills ``out`` with n Var F^ at each inner edge for n users, if F is tau at this edge.
+
+a is the number of answers of a user, and v is ``budget.noise``. p' and q' are the probabilities of the own
+bin and of another bin in ``grr``. q = 1/(e^eps + 1) is the probability of a 1 for another bin in ``oue``.
+h is the number of levels, and s, g and w are weights in F^ at edge m.
 """
 
 from __future__ import annotations
@@ -17,16 +22,16 @@ from ldpflow.components.protocols.protocol import FAN_OUT
 from ldpflow.numerics.counts import binomial, multinomial
 from ldpflow.numerics.elementary import jit
 
-ANSWERS, LIES = 0, 1  # stages in the address of random numbers
+ANSWERS, LIES = 0, 1  # stages: part of the address of a random number
 
 
 def collect(kernel, values, received, empty, asked, found, keys, users, answer, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Simulate F^ of every replicate. ``kernel.draw`` draws the protocol's counts, ``kernel.fold`` gives F^.
+    """Simulate F^ of every replicate.
 
-    Fills ``values``, shape (replicates, edges), and ``received`` and ``empty``, shape (replicates,): users
-    who answered, and questions that no user was asked. ``asked`` and ``found`` hold the counts of the last
-    replicate after the call. A user answers with probability ``answer``, and then lies with probability
-    ``liars``.
+    Fills ``values``, shape (replicates, edges), ``received`` with the number of users who answered, and
+    ``empty`` with the number of questions that were put to no user. ``asked`` and ``found`` keep the counts
+    of the last replicate. A user answers with probability ``answer``. A user who answers is a liar with
+    probability ``liars``.
     """
     for r in range(values.shape[0]):
         key0, key1 = keys[r, 0], keys[r, 1]
@@ -42,17 +47,17 @@ def collect(kernel, values, received, empty, asked, found, keys, users, answer, 
 
 
 def fold_counts(kernel, values, empty, asked, found, budget):  # type: ignore[no-untyped-def]
-    """F^ and unasked questions from the counts of one collection, shapes (1, edges) and (1,)."""
+    """Fill ``values``, shape (1, edges), and ``empty``, shape (1,), from the counts of one collection."""
     empty[0] = kernel.fold(values[0], asked, found, budget)
 
 
-HONEST, ONES = 2, 4  # further stages in the address; that of liars is HONEST + 1
-TRUTHS = 16  # stages from here on: bits of users with several answers
+HONEST, ONES = 2, 4  # further stages; liars have the stage HONEST + 1
+TRUTHS = 16  # first stage of the bits of users with several answers
 
 
 @jit
 def split(count, key0, key1, stage, turn, honest, liars):  # type: ignore[no-untyped-def]
-    """Draw questions of honest users and liars uniformly from ``count``, in two address stages."""
+    """Numbers of honest users and of liars for each of ``count`` equally likely questions."""
     asked = np.empty(count)
     lying = np.empty(count)
     equal = np.ones(count)
@@ -71,9 +76,9 @@ def add_up(values, masses):  # type: ignore[no-untyped-def]
 
 @jit
 def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type: ignore[no-untyped-def]
-    """Reports of 1, each with probability ``chance``, of users whose bit is 1 with probability ``truth``.
+    """Number of reports of 1 of users whose bit is 1 with probability ``truth``.
 
-    Several answers of a user share one bit: the bits are drawn first, from ``stage + TRUTHS`` on.
+    A report is 1 with probability ``chance``. All answers of a user are about the same bit.
     """
     if budget.answers == 1.0:
         return binomial(key0, key1, index, stage, turn, users, chance)
@@ -85,7 +90,7 @@ def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type:
 
 @jit
 def draw_thresholds(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Randomised bits 1{value < edge} at a random edge per user."""
+
     k = asked.shape[0]
     users, lying = split(k, key0, key1, HONEST, 0, honest, liars)
     for m in range(k):
@@ -97,7 +102,7 @@ def draw_thresholds(asked, found, key0, key1, honest, liars, design, budget):  #
 
 @jit
 def fold_thresholds(values, asked, found, budget):  # type: ignore[no-untyped-def]
-    """Debiased shares of ones, 1/2 without users."""
+    """Debiased shares of ones. An edge without users gets 1/2."""
     empty = 0
     for m in range(values.shape[0]):
         if asked[m] == 0.0:
@@ -110,7 +115,7 @@ def fold_thresholds(values, asked, found, budget):  # type: ignore[no-untyped-de
 
 @jit
 def spread_thresholds(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """(k - 1) (tau (1 - tau) + v/(4 a)) for a answers per user; v as for hrr."""
+    """(k - 1) (tau (1 - tau) + v/(4 a))."""
     k = out.shape[0]
     out[:] = k * (tau * (1.0 - tau) + 0.25 * budget.noise / budget.answers)
 
@@ -121,7 +126,7 @@ GRR_USERS, GRR_OWN, GRR_OTHERS = 3, 4, 5  # stages for several answers of a user
 
 @jit
 def several_answers(reports, key0, key1, users, design, budget):  # type: ignore[no-untyped-def]
-    """Reports of users who answer several times: the own bin with probability 1 - k q', else one of all k."""
+    """Reports of users with several answers: the own bin with probability 1 - k q', else any of k bins."""
     k = reports.shape[0]
     true = np.empty(k)
     multinomial(true, key0, key1, GRR_USERS, 0, users, design.bins)
@@ -137,7 +142,6 @@ def several_answers(reports, key0, key1, users, design, budget):  # type: ignore
 
 @jit
 def draw_grr(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Reports of every bin."""
     if budget.answers == 1.0:
         multinomial(found, key0, key1, GRR_REPORTS, 0, honest, design.chances)
     else:
@@ -148,7 +152,7 @@ def draw_grr(asked, found, key0, key1, honest, liars, design, budget):  # type: 
 
 @jit
 def fold_grr(values, asked, found, budget):  # type: ignore[no-untyped-def]
-    """F^(t_m) = (C_m/n - m q')/(p' - q'), C_m the reports of the first m bins."""
+    """F^(t_m) = (C_m/n - m q')/(p' - q'), with C_m the number of reports of the first m bins."""
     k = asked.shape[0]
     n = asked[0]
     width = (budget.odds + k - 1.0) / budget.excess  # 1/(p' - q')
@@ -160,9 +164,9 @@ def fold_grr(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_grr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """V = A(1 - A)/(p' - q')^2 for one answer, A = P(report among the first m bins).
+    """V = A(1 - A)/(p' - q')^2 for one answer, with A = P(the report is one of the first m bins).
 
-    With a answers of every user tau (1 - tau) + (V - tau (1 - tau))/a.
+    For a answers it is tau (1 - tau) + (V - tau (1 - tau))/a.
     """
     k = design.chances.shape[0]
     total = budget.odds + k - 1.0
@@ -180,10 +184,9 @@ UNARY_USERS, UNARY_OWN, UNARY_OTHERS = 2, 3, 4
 
 @jit
 def unary_ones(found, key0, key1, turn, honest, liars, bins, lie, budget):  # type: ignore[no-untyped-def]
-    """Ones of every bin.
+    """Replace ``found`` by the number of ones of each bin.
 
-    Given the users N_j of a bin they are Bin(N_j, 1/2) + Bin(n - N_j, q), independent; with a answers of
-    every user Bin(a N_j, 1/2) + Bin(a (n - N_j), q).
+    With N_j of n users in bin j this is Bin(a N_j, 1/2) + Bin(a (n - N_j), q), independent over bins.
     """
     a = budget.answers
     multinomial(found, key0, key1, UNARY_USERS, turn, honest, bins)
@@ -202,14 +205,13 @@ def frequencies(out, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def draw_oue(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Ones of every bin."""
     unary_ones(found, key0, key1, 0, honest, liars, design.bins, design.lie, budget)
     asked[:] = (honest + liars) * budget.answers
 
 
 @jit
 def fold_oue(values, asked, found, budget):  # type: ignore[no-untyped-def]
-    """F^ from frequencies that are shifted equally to the sum 1."""
+    """F^ from frequencies, to which a constant is added that makes their sum 1."""
     k = asked.shape[0]
     shares = np.empty(k)
     frequencies(shares, asked, found, budget)
@@ -222,7 +224,7 @@ def fold_oue(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_oue(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """F(1 - F) + [v m(k - m)/k + F(1 - m/k)^2 + (1 - F)(m/k)^2]/a with F = tau, a answers."""
+    """F(1 - F) + [v m(k - m)/k + F(1 - m/k)^2 + (1 - F)(m/k)^2]/a with F = tau."""
     k = design.bins.shape[0]
     for m in range(1, k):
         s = m / k
@@ -240,7 +242,7 @@ SIGN_LEVELS, SIGN_ROWS, SIGN_PLUS = 2, 4, 6
 
 @jit
 def transform(x):  # type: ignore[no-untyped-def]
-    """x <- H x, H the Hadamard matrix in Sylvester's order; len(x) is a power of two."""
+    """x <- H x with the Hadamard matrix H in Sylvester's order. len(x) is a power of two."""
     size = x.shape[0]
     half = 1
     while half < size:
@@ -255,10 +257,10 @@ def transform(x):  # type: ignore[no-untyped-def]
 
 @jit
 def sign_sums(asked, found, key0, key1, turn, honest, liars, chances, truths, lie, budget):  # type: ignore[no-untyped-def]
-    """Users of every row and the sums of their signs, each user at a random row.
+    """Number of users of every row and the sum of their signs. Each user has a random row.
 
-    ``chances``, ``truths``: probability that an honest user's report, or true sign, of the row is +1.
-    ``lie``: a liar's report. Several answers of a user count as their mean.
+    For each row ``chances`` has the probability of an honest report of +1, ``truths`` that of a true sign of
+    +1, and ``lie`` the report of a liar. The sign of a user with several answers is their mean.
     """
     size = asked.shape[0]
     users, lying = split(size, key0, key1, SIGN_ROWS, turn, honest, liars)
@@ -270,7 +272,7 @@ def sign_sums(asked, found, key0, key1, turn, honest, liars, chances, truths, li
 
 @jit
 def mean_signs(out, asked, found, budget):  # type: ignore[no-untyped-def]
-    """Debiased mean of the signs of every row, 0 without users. Returns the number of empty rows."""
+    """Debiased mean of the signs of every row, 0 for a row without users. Returns the number of such rows."""
     empty = 0
     for r in range(out.shape[0]):
         if asked[r] == 0.0:
@@ -283,14 +285,13 @@ def mean_signs(out, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def draw_hrr(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Signs of the rows 1..k-1."""
     chances, truths = design.chances, design.truths
     sign_sums(asked, found, key0, key1, 0, honest, liars, chances, truths, design.lie, budget)
 
 
 @jit
 def fold_hrr(values, asked, found, budget):  # type: ignore[no-untyped-def]
-    """pi^ = H' mu / k with mu_0 = 1, added up."""
+    """F^ from the probabilities of the bins H' mu / k, with mu_0 = 1."""
     k = asked.shape[0] + 1
     mu = np.empty(k)
     mu[0] = 1.0
@@ -302,11 +303,7 @@ def fold_hrr(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """(k - 1)/k^2 sum_r s_rm^2 (1 + v/a - E_r^2), E_r from the bins of the isotonic estimate.
-
-    a answers per user; v is the variance that randomising adds to a sign. Here and for haar and tree s, g
-    and w are weights in F^ at edge m, and h is the number of levels.
-    """
+    """(k - 1)/k^2 sum_r s_rm^2 (1 + v/a - E_r^2), with mean signs E_r from the isotonic estimate."""
     k = design.chances.shape[0] + 1
     mean = np.empty(k)
     for j in range(k):
@@ -323,7 +320,7 @@ def spread_hrr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-d
 
 @jit
 def draw_haar(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Signs of the rows of all levels: row r of level l is question 2^l + r - 1."""
+    """Row r of level l is question 2^l + r - 1."""
     levels = design.squares.shape[0]
     users, lying = split(levels, key0, key1, SIGN_LEVELS, 0, honest, liars)
     for level in range(levels):
@@ -336,7 +333,7 @@ def draw_haar(asked, found, key0, key1, honest, liars, design, budget):  # type:
 
 @jit
 def fold_haar(values, asked, found, budget):  # type: ignore[no-untyped-def]
-    """d^ = H mu / 2^level; masses are halved from the top: left = (mass + d^)/2."""
+    """F^ from d^ = H mu / 2^level, the mass of the left half of each node less that of the right half."""
     k = asked.shape[0] + 1
     mass = np.empty(k)
     mass[0] = 1.0
@@ -360,7 +357,7 @@ def fold_haar(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_haar(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """h sum_l g_lm^2 (1 + v/a - sum over nodes of d^2), d from the isotonic estimate; a, v as for hrr."""
+    """h sum_l g_lm^2 (1 + v/a - sum over nodes of d^2), with d from the isotonic estimate."""
     levels = design.squares.shape[0]
     k = 1 << levels
     out[:] = 0.0
@@ -382,7 +379,7 @@ TREE_LEVELS = 5  # the stage after those of unary encoding
 
 @jit
 def share_rest(found, first, total):  # type: ignore[no-untyped-def]
-    """Shift the children from ``first`` on equally, to the sum ``total``."""
+    """Add a constant to the children from ``first`` on, which makes their sum ``total``."""
     rest = total
     for j in range(FAN_OUT):
         rest -= found[first + j]
@@ -392,18 +389,14 @@ def share_rest(found, first, total):  # type: ignore[no-untyped-def]
 
 @jit
 def reconcile_nodes(found, total, levels):  # type: ignore[no-untyped-def]
-    """Fit the masses of the leaves, with this total, to the estimates of all nodes by least squares.
+    """Fit masses of the leaves with this total to the estimates ``found`` of all nodes, by least squares.
 
-    ``found`` holds the levels 1..h and is overwritten. Its last level is the result. Two passes, up and down
-    (Hay, Rastogi, Miklau and Suciu, VLDB 2010).
+    ``found`` has the levels 1..h. Its last level is replaced by the result, in two passes, up and down (Hay,
+    Rastogi, Miklau and Suciu, VLDB 2010).
     """
-    first = 0
-    size = FAN_OUT
-    for _ in range(levels - 1):
-        first += size
-        size *= FAN_OUT
-    below = float(FAN_OUT)  # FAN_OUT to the height of a child
-    start, count = first, size
+    below = float(FAN_OUT)  # FAN_OUT^(height of a child)
+    count = FAN_OUT**levels
+    start = found.shape[0] - count
     for _ in range(levels - 1):
         count //= FAN_OUT
         up = start - count
@@ -430,7 +423,6 @@ def reconcile(kernel, found, total, levels):  # type: ignore[no-untyped-def]
 
 @jit
 def draw_tree(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-    """Ones of the nodes of all levels."""
     levels = design.levels
     users, lying = split(levels, key0, key1, TREE_LEVELS, 0, honest, liars)
     first, size = 0, FAN_OUT
@@ -445,7 +437,7 @@ def draw_tree(asked, found, key0, key1, honest, liars, design, budget):  # type:
 
 @jit
 def fold_tree(values, asked, found, budget):  # type: ignore[no-untyped-def]
-    """F^ from the frequencies of all nodes, made consistent between levels."""
+    """F^ from the frequencies of all nodes. A level without users gets equal shares."""
     shares = np.empty(asked.shape[0])
     levels = 0
     empty = 0
@@ -467,10 +459,7 @@ def fold_tree(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """h sum_l [sum_i w_i^2 (v + 2 q_i) - (sum_i w_i q_i)^2], q from the isotonic estimate.
-
-    With a answers of every user (v + q_i)/a + q_i replaces v + 2 q_i.
-    """
+    """h sum_l [sum_i w_i^2 ((v + q_i)/a + q_i) - (sum_i w_i q_i)^2], with q from the isotonic estimate."""
     k = isotonic.shape[0] - 1
     masses = np.empty(design.nodes.shape[0])
     at, size = 0, FAN_OUT
@@ -502,7 +491,7 @@ def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-
 def isotonic_fit(out, values):  # type: ignore[no-untyped-def]
     """Isotonic regression with equal weights, clipped to [0, 1], by pooling adjacent violators.
 
-    ``out`` starts with 0 and ends with 1: it has two entries more than ``values``.
+    ``out`` has a 0 before the result and a 1 after it.
     """
     count = values.shape[0]
     means, sizes = np.empty(count), np.empty(count)
@@ -529,7 +518,7 @@ def isotonic_fit(out, values):  # type: ignore[no-untyped-def]
 
 @jit
 def find_crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
-    """First crossing of tau, 0 < tau < 1, by the line through (edge, height), heights from 0 to 1."""
+    """First point at which the linear interpolation of heights between edges reaches tau."""
     j = 1
     while heights[j] < tau:
         j += 1
@@ -539,10 +528,10 @@ def find_crossing(heights, edges, tau):  # type: ignore[no-untyped-def]
 
 @jit
 def invert(limits, values, spread, edges, tau, z, users):  # type: ignore[no-untyped-def]
-    """Hull of the points x with |F^(x) - tau| <= z se(x), se = sqrt(spread/users).
+    """Smallest interval with all x at which |F^(x) - tau| <= z se(x), se = sqrt(spread/users).
 
-    ``limits``: both limits, with F^ -+ z se interpolated between edges; both rounded outwards to edges; and
-    the number of sides on which no inner edge was rejected.
+    Fills ``limits`` with five numbers: both limits with F^ -+ z se interpolated between edges, both limits
+    rounded outwards to edges, and how many of the rounded limits are ends of the range.
     """
     count = values.shape[0]
     ends = 0.0
@@ -582,11 +571,11 @@ def variance_at_edges(kernel, out, cdf, tau, design, budget):  # type: ignore[no
 
 
 def estimate_all(kernel, estimates, limits, values, received, edges, taus, z, design, budget):  # type: ignore[no-untyped-def]
-    """Estimates and intervals of all replicates. ``kernel.spread`` is the protocol's variance of F^.
+    """Estimates and intervals of all replicates.
 
-    Fills ``estimates``, shape (quantiles, replicates), with the first crossings of tau by the isotonic
-    estimate, and ``limits``, shape (levels, quantiles, replicates, 5), as :func:`invert` says. ``values``
-    is F^ at the inner edges, shape (replicates, edges); ``received`` the users who answered.
+    Fills ``estimates``, shape (quantiles, replicates), with the first points at which the isotonic estimate
+    reaches tau. Fills ``limits``, shape (levels, quantiles, replicates, 5), by :func:`invert`. ``values`` is
+    F^ at the inner edges, shape (replicates, edges), and ``received`` the number of users who answered.
     """
     count = values.shape[1]
     fitted = np.empty(count + 2)

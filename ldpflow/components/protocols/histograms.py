@@ -1,4 +1,8 @@
-"""One-shot protocols: reports of users about their bins, and laws of the server's counts."""
+"""One-shot protocols: reports of users about their bins, and the numbers that kernels need for the counts.
+
+A liar is a user whose report does not depend on the value. H is a Hadamard matrix, and RR means randomised
+response. v and S are in ``protocol.Budget``, a is the number of answers of a user.
+"""
 
 from __future__ import annotations
 
@@ -12,45 +16,43 @@ import numpy as np
 from ldpflow.components.protocols.protocol import FAN_OUT, Array, OneShot
 from ldpflow.numerics import Deferred
 
+# F at the inner edges, and the report of a liar (0 or 1).
 ThresholdDesign = namedtuple("ThresholdDesign", ("cdf", "lie"))
-"""F at the inner edges, and the report of a liar (0 or 1)."""
-
+# Probabilities of the k reports, probabilities of the k bins, and the bin that a liar reports.
 GrrDesign = namedtuple("GrrDesign", ("chances", "bins", "lie"))
-"""Probabilities of the reports and of the bins (k each), and the bin that liars report."""
-
+# Probabilities of the bins, and the bits that a liar sends.
 OueDesign = namedtuple("OueDesign", ("bins", "lie"))
-"""Probabilities of the bins, and the bits that a liar sends."""
 
 
 def kernel_functions(name: str) -> Iterator[Deferred]:
-    """The functions draw_NAME, fold_NAME and spread_NAME, which load Numba when they are called."""
+    """The functions draw_NAME, fold_NAME and spread_NAME. They load Numba when they are called."""
     module = "ldpflow.components.protocols.histogram_counts"
     return (Deferred(module, f"{part}_{name}") for part in ("draw", "fold", "spread"))
 
 
 class SignDesign(NamedTuple):
-    """Rows of a Hadamard matrix without its first one (HRR), or of one for each level (Haar)."""
+    """Numbers for each row of H without its first row (HRR), or of one H for each level (Haar)."""
 
-    chances: Array  # P(a report of +1), by row
-    truths: Array  # P(a true sign of +1), by row
-    lie: Array  # sign that a liar reports, by row
-    squares: Array  # of the weights in F^ at an inner edge, shape (rows, edges) or (levels, edges)
+    chances: Array  # P(report = +1), shape (rows,)
+    truths: Array  # P(true sign = +1), shape (rows,)
+    lie: Array  # sign that a liar reports, shape (rows,)
+    squares: Array  # squares of the weights in F^ at the inner edges, shape (rows, edges) or (levels, edges)
 
 
 class TreeDesign(NamedTuple):
-    """Nodes of the levels 1..h, one level after the other."""
+    """Numbers for each node of the levels 1..h, one level after the other."""
 
-    nodes: Array  # probabilities
+    nodes: Array  # probabilities of the nodes
     lie: Array  # bits that a liar sends
-    prefix: Array  # weights of the nodes' estimates in F^ at an inner edge, shape (edges, nodes)
-    squares: Array  # of those weights
+    prefix: Array  # weights of the estimates of the nodes in F^ at the inner edges, shape (edges, nodes)
+    squares: Array  # squares of ``prefix``
     levels: int  # h
 
 
 class Thresholds(OneShot):
-    """A public coin picks one of the inner edges; the user sends RR of 1{value below it}.
+    """A public coin draws one of the inner edges t. The user sends RR of 1{value below t} (Warner, 1965).
 
-    Warner (1965) for the bit. n Var F^(t) = (k - 1) S(F, eps), S the variance of one unbiased private bit.
+    n Var F^(t) = (k - 1) S(F, eps).
     """
 
     kind: Literal["thresholds"] = "thresholds"
@@ -58,17 +60,16 @@ class Thresholds(OneShot):
     draw, fold, spread = kernel_functions("thresholds")
 
     def middle_variance(self, k: int) -> float:
-        b = self.budget()
-        return (k - 1) * (0.25 + 0.25 * b.noise / b.answers)
+        return (k - 1) * self.budget().bit_variance(0.5)
 
     def design(self, cdf: Array, target: int) -> Any:
         return ThresholdDesign(cdf[1:-1].copy(), 1.0 if self.raises_cdf() else 0.0)
 
 
 class Grr(OneShot):
-    """The user sends the own bin with probability e^eps/(e^eps + k - 1), else a uniform other one.
+    """The user sends the own bin with probability e^eps/(e^eps + k - 1), else a uniformly drawn other bin.
 
-    Wang, Blocki, Li and Jha (2017).
+    Source: Wang, Blocki, Li and Jha (2017).
     """
 
     kind: Literal["grr"] = "grr"
@@ -95,14 +96,14 @@ class Grr(OneShot):
 
 
 def bin_probabilities(cdf: Array) -> Array:
-    """Increments of a distribution function, at least 0 despite rounding."""
+    """Increments of a distribution function, at least 0."""
     return np.maximum(np.diff(cdf), 0.0)
 
 
 class Oue(OneShot):
-    """k bits: the own bin's is 1 with probability 1/2, each other with 1/(e^eps + 1).
+    """The user sends k bits. The bit of the own bin is 1 with probability 1/2, each other with 1/(e^eps + 1).
 
-    Wang, Blocki, Li and Jha (2017). OLH has the same law of errors to first order.
+    Source: Wang, Blocki, Li and Jha (2017).
     """
 
     kind: Literal["oue"] = "oue"
@@ -124,9 +125,9 @@ class Oue(OneShot):
 
 
 class Hrr(OneShot):
-    """A public coin picks a row r = 1..k-1 of the Hadamard matrix H; the user sends RR of H[r, bin].
+    """A public coin draws a row r = 1..k-1 of H. The user sends RR of H[r, bin].
 
-    Acharya, Sun and Zhang (2019).
+    Source: Acharya, Sun and Zhang (2019).
     """
 
     kind: Literal["hrr"] = "hrr"
@@ -142,7 +143,7 @@ class Hrr(OneShot):
     def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         rows = sylvester(k)[1:]
-        # cumsum adds in a fixed order, so bits do not depend on the machine.
+        # cumsum adds in a fixed order: bits are equal on every machine.
         means = np.cumsum(rows * bin_probabilities(cdf), axis=1)[:, -1]
         prefix = np.cumsum(rows, axis=1)[:, :-1]
         lie = np.where(prefix[:, target - 1] >= 0, 1.0, -1.0)
@@ -150,10 +151,10 @@ class Hrr(OneShot):
 
 
 class Haar(OneShot):
-    """A public coin picks a level of a binary tree and a row of its Hadamard matrix.
+    """A public coin draws a level l of a binary tree and a row r of H with 2^l rows.
 
-    At level l the user sends RR of s H[r, node]: node of 2^l holds the value, s = 1 in its left half
-    and -1 in its right one. Cormode, Kulkarni and Srivastava (2019).
+    The user sends RR of s H[r, node], where ``node`` is the one of 2^l nodes with the value. s is 1 for its
+    left half and -1 for its right half. Source: Cormode, Kulkarni and Srivastava (2019).
     """
 
     kind: Literal["haar"] = "haar"
@@ -173,7 +174,7 @@ class Haar(OneShot):
         for level in range(k.bit_length() - 1):
             nodes, size = 2**level, k >> level
             means.append(np.cumsum(level_signs(k, level) * pi[:, None], axis=0)[-1])
-            # The prefix indicator's coefficient of the node that the edge divides is positive.
+            # The target lies in this node, whose coefficient in F^ at the target is positive.
             lies.append(sylvester(nodes)[:, min(target // size, nodes - 1)])
             within = np.arange(1, k) % size
             squares.append((np.minimum(within, size - within) / size) ** 2)
@@ -181,7 +182,7 @@ class Haar(OneShot):
 
 
 def sign_design(protocol: OneShot, means: Array, lie: Array, squares: Array) -> SignDesign:
-    """Design from the mean true sign of every row, and the liars' signs that raise F^."""
+    """Design from the mean true sign of every row and the signs of liars that raise F^."""
     chances, truths = 0.5 * (1.0 + means * protocol.budget().gap), 0.5 * (1.0 + means)
     return SignDesign(chances, truths, lie if protocol.raises_cdf() else -lie, squares)
 
@@ -196,7 +197,7 @@ def sylvester(size: int) -> Array:
 
 
 def level_signs(k: int, level: int) -> Array:
-    """s H[r, node] of every bin (rows) for every Hadamard row r (columns) of a level."""
+    """s H[r, node] of every bin for every r of a level, shape (k, 2^level)."""
     size = k >> level
     bins = np.arange(k)
     side = np.where(bins % size < size // 2, 1.0, -1.0)
@@ -204,10 +205,10 @@ def level_signs(k: int, level: int) -> Array:
 
 
 class Tree(OneShot):
-    """A public coin picks a level of a 4-ary tree; the user sends the unary encoding of the node.
+    """A public coin draws a level of a 4-ary tree. The user sends a bit for each of its nodes, as in OUE.
 
-    All nodes' estimates are made consistent by least squares. Cormode, Kulkarni and Srivastava
-    (2019); Hay, Rastogi, Miklau and Suciu (2010).
+    Estimates of nodes are made consistent by least squares. Sources: Cormode, Kulkarni and Srivastava (2019);
+    Hay, Rastogi, Miklau and Suciu (2010).
     """
 
     kind: Literal["tree"] = "tree"
@@ -222,7 +223,7 @@ class Tree(OneShot):
         h = levels_of(k)
         b = self.budget()
         total = 0.0
-        passed_on = 1.0  # weight of a node's estimate in its first ancestor's
+        passed_on = 1.0  # weight of the estimate of a node in that of its ancestor on level 1
         for level in range(1, h + 1):
             height = h - level + 1
             own, child = FAN_OUT**height, FAN_OUT ** (height - 1)
@@ -249,7 +250,7 @@ def levels_of(k: int) -> int:
 
 @lru_cache(maxsize=8)
 def prefix_weights(k: int) -> Array:
-    """Weights of all nodes' estimates in F^ at the inner edges, shape (k - 1, nodes)."""
+    """Weights of the estimates of all nodes in F^ at the inner edges, shape (k - 1, nodes)."""
     from ldpflow.components.protocols.collections import call
     from ldpflow.components.protocols.histogram_counts import reconcile
 

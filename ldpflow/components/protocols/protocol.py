@@ -1,4 +1,7 @@
-"""Base classes of protocols: collection of reports, and estimates from their counts."""
+"""Base classes of protocols for quantiles.
+
+F is the distribution function of the values of the users, and F^ its unbiased estimate.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +22,31 @@ from ldpflow.settings import Setting, Settings
 Array = NDArray[np.float64]
 
 BIN_COUNTS = (4, 8, 16, 32, 64, 128, 256, 512)
-"""Numbers of bins that the rule chooses from."""
-
 MOST_BINS = 1024
-
-FAN_OUT = 4
-"""Children of a node of ``tree``."""
+FAN_OUT = 4  # children of a node of ``tree``
 
 
 class Budget(NamedTuple):
-    """Epsilon of one answer, and its functions in formulas and kernels."""
+    """Epsilon of one answer, and functions of this epsilon that formulas and kernels read."""
 
     epsilon: float
-    odds: float  # e^eps, the odds of the true answer in randomised response
+    odds: float  # e^eps
     excess: float  # e^eps - 1
-    keep: float  # p = e^eps/(1 + e^eps)
+    keep: float  # p = e^eps/(1 + e^eps), the probability of the true answer in randomised response
     flip: float  # 1 - p
     gap: float  # 2p - 1 = tanh(eps/2)
-    inflation: float  # c = 1/(2p - 1): length of a debiased bit
-    noise: float  # v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2: four times the noise variance of a debiased bit
-    answers: float  # number of answers of every user to one question
+    inflation: float  # c = 1/(2p - 1)
+    noise: float  # v = c^2 - 1 = 4 e^eps/(e^eps - 1)^2
+    answers: float  # a, the number of answers of every user to one question
+
+    def bit_variance(self, share: float) -> float:
+        """S = F(1 - F) + v/(4a), the variance per user of a debiased bit that is 1 with probability F."""
+        return share * (1.0 - share) + 0.25 * self.noise / self.answers
 
 
 @lru_cache(maxsize=4096)
 def budget(epsilon: float, answers: int = 1) -> Budget:
-    """Constants of a budget epsilon > 0 that is split evenly over a user's answers."""
+    """Constants of one of ``answers`` answers that share a budget epsilon > 0 evenly."""
     with constants.workdps(constants.DIGITS):
         eps = mpf(epsilon) / answers
         half = mp.tanh(eps / 2)
@@ -61,35 +64,38 @@ def budget(epsilon: float, answers: int = 1) -> Budget:
 
 
 class Protocol(Settings):
-    """A protocol for quantiles of a law on a public range; a user answers one question under eps-LDP.
+    """A protocol for quantiles of a law on a public range. A user answers one question under eps-LDP.
 
     Parameters
     ----------
     epsilon : float in [1e-6, 30]
         Budget of one user.
     range : (float, float)
-        Public range [L, U]; a value outside is moved to its nearer end. No default.
-    answer_below, answer_above : float in (0, 1]
-        Probability that a user answers whose value is at most the quantile, or above it. If they differ, the
-        responders' quantile is estimated, not the population's.
+        Public range [L, U]. A value outside is replaced by the nearer end.
+    answer_below : float in (0, 1]
+        Probability that a user with a value at most the quantile answers.
+    answer_above : float in (0, 1]
+        Probability that a user with a value above the quantile answers. If it differs from ``answer_below``,
+        the quantile of the responders is estimated, which differs from that of the population.
     liars : float in [0, 1)
-        Share of those who answer that report without regard to their value.
+        Share of the responders whose report does not depend on their value.
     liars_push : str
-        ``down`` or ``up``: where their reports move the estimated quantile, as far as one report can.
+        ``down`` or ``up``: the direction in which liars move the estimated quantile, as far as a report can.
     answers : int in [1, 64]
-        Independent answers of a user to the same question, each with epsilon/answers; 1 is the best.
+        Number of independent answers of a user to one question, each with epsilon/answers. One answer gives
+        the smallest variance.
     """
 
     group: ClassVar[str] = "protocol"
     example: ClassVar = {"range": (-4.0, 4.0)}
 
     family: ClassVar[str] = "counts"
-    """Family of the simulators that run it."""
+    """Family of the simulators that run the protocol."""
 
     carries_privacy: ClassVar[bool] = True
 
     epsilon: Annotated[float, Field(ge=1e-6, le=30), EPSILON] = 1.0
-    range: tuple[float, float] | None = None
+    range: tuple[float, float]
     answer_below: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
     answer_above: Annotated[float, Field(gt=0, le=1), Setting("share")] = 1.0
     liars: Annotated[float, Field(ge=0, lt=1), Setting("share")] = 0.0
@@ -98,27 +104,12 @@ class Protocol(Settings):
 
     @model_validator(mode="after")
     def check_range(self) -> Self:
-        low, high = self.range or (math.nan, math.nan)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError("range = [L, U] must be given: two finite numbers with L < U, the public range")
+        if not self.range[0] < self.range[1]:
+            raise ValueError("range = [L, U] needs L < U")
         return self
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """L and U."""
-        assert self.range is not None
-        return self.range
 
     def budget(self) -> Budget:
         return budget(self.epsilon, self.answers)
-
-    def bit_variance(self, tau: float) -> float:
-        """S(tau, eps): n times the least asymptotic variance of F^ at the tau-quantile."""
-        return tau * (1.0 - tau) + 0.25 * budget(self.epsilon).noise
-
-    def distorts(self) -> bool:
-        """Whether the estimand differs from the population's quantile."""
-        return self.liars > 0.0 or self.answer_below != self.answer_above
 
     def privacy(self) -> PrivacyStatement:
         """Guarantee of all answers of a user together."""
@@ -126,7 +117,7 @@ class Protocol(Settings):
 
     @abstractmethod
     def interaction_rounds(self) -> int:
-        """Number of rounds. Questions of a round may depend on earlier answers."""
+        """Number of rounds. Questions of a round may depend on the answers of earlier rounds."""
 
     def least_users(self) -> int:
         """Fewest users of a run."""
@@ -137,7 +128,7 @@ class Protocol(Settings):
         return float(self.answers)
 
     def responders(self, cdf: Array, tau: float) -> Array:
-        """Distribution function of the responders, from that of the population."""
+        """Distribution function of the responders' values, from that of the population."""
         if self.answer_below == self.answer_above:
             return cdf
         below = self.answer_below * np.minimum(cdf, tau)
@@ -156,9 +147,9 @@ class OneShot(Protocol):
     Parameters
     ----------
     k : int, optional
-        Bins; by default from n, epsilon, the range and ``scale_guess`` by a rule.
+        Number of bins. The default is chosen by a rule from n, epsilon, the range and ``scale_guess``.
     scale_guess : float > 0, optional
-        Public guess of the law's scale, for the rule alone; (U - L)/16 by default.
+        Public guess of the scale of the law, which only the rule reads. The default is (U - L)/16.
     """
 
     k: Annotated[int, Field(ge=4, le=MOST_BINS)] | None = None
@@ -171,7 +162,7 @@ class OneShot(Protocol):
     """Whether a public coin draws a question for every user."""
 
     signs: ClassVar[bool] = False
-    """Whether reports of 1 and 0 are counted as signs +1 and -1."""
+    """Whether reports 1 and 0 are counted as signs +1 and -1."""
 
     draw: ClassVar[Deferred]
     fold: ClassVar[Deferred]
@@ -188,15 +179,15 @@ class OneShot(Protocol):
         return 1
 
     def bins(self, n: int) -> int:
-        """Bins for n users: k, or the number that the rule chooses.
+        """Number of bins for n users: the setting k, or the number that the rule chooses.
 
-        The rule minimises w^4/(64 s^2) + 2 pi s^2 V_k/n over the powers of two (of ``bin_base``, if larger)
-        from 4 to 512. This is the squared worst bias inside a bin of width w plus the variance of an
-        estimated median, both for a law of scale s. The rule reads neither data nor truth.
+        The rule minimises w^4/(64 s^2) + 2 pi s^2 V_k/n over the powers of two from 4 to 512 that are powers
+        of ``bin_base``. For a law of scale s the first term is the square of the worst bias inside a bin of
+        width w. The second is the variance of an estimated median, with V_k of :meth:`middle_variance`.
         """
         if self.k is not None:
             return self.k
-        low, high = self.ends
+        low, high = self.range
         s = (high - low) / 16.0 if self.scale_guess is None else self.scale_guess
 
         def loss(k: int) -> float:
@@ -207,19 +198,19 @@ class OneShot(Protocol):
         return min((k for k in BIN_COUNTS if is_power(k, self.bin_base)), key=loss)
 
     def reports(self, k: int) -> int:
-        """Number of reports 0, 1, ..., if a report is a number."""
+        """Number of possible reports, if a report is a number."""
         return 2
 
     def widths(self, k: int) -> tuple[int, ...]:
-        """Lengths of the texts of bits that users send, by question; none if a report is a number."""
+        """Number of bits of a report, for each question. Empty if a report is a number."""
         return ()
 
     def questions(self, k: int) -> int:
-        """Number of questions, or of bins or nodes, whose answers are counted."""
+        """Number of questions, bins or nodes whose answers are counted."""
         return sum(self.widths(k)) or k - 1
 
     def bits(self, n: int) -> float:
-        """Bits that each of n users sends, the mean over the questions."""
+        """Mean number of bits that each of n users sends."""
         k = self.bins(n)
         if widths := self.widths(k):
             return self.answers * sum(widths) / len(widths)
@@ -227,19 +218,19 @@ class OneShot(Protocol):
 
     def edges(self, k: int) -> Array:
         """t_m = L + (U - L) m/k, m = 0..k."""
-        low, high = self.ends
+        low, high = self.range
         return low + (high - low) * np.arange(k + 1) / k
 
     @abstractmethod
     def middle_variance(self, k: int) -> float:
-        """Variance of F^ at the middle edge per user, if values are uniform over the bins."""
+        """n Var F^ at the middle edge, if values are uniform on the range."""
 
     @abstractmethod
     def design(self, cdf: Array, target: int) -> Any:
-        """Named numbers that the kernel functions ``draw`` and ``spread`` read.
+        """Numbers that the kernel functions ``draw`` and ``spread`` read.
 
-        ``cdf``, shape (k + 1,), is the responders' distribution function at the edges, 0 and 1 at the ends.
-        ``target`` is the inner edge (1..k-1) at which liars move F^ most.
+        ``cdf``, shape (k + 1,), is the distribution function of the responders at the edges. ``target`` is
+        the number (1..k-1) of the inner edge at which liars change F^ most.
         """
 
     def raises_cdf(self) -> bool:
@@ -248,5 +239,5 @@ class OneShot(Protocol):
 
 
 def is_power(value: int, base: int) -> bool:
-    """Whether a number of bins is a power of the base. Base 1 admits every number."""
+    """Whether a number of bins is a power of the base. Base 1 allows every number."""
     return base == 1 or value in [base**exponent for exponent in range(11)]

@@ -1,12 +1,11 @@
-"""Distribution function of a population at any point, and the run of protocol ``rounds``.
+"""Distribution function of a population, and the run of protocol ``rounds``.
 
-A population is the law of the users' values as arrays. The compiled distribution function reads them, with
-equal bits on every processor. In ``rounds`` the thresholds of a round follow from earlier answers, by the
-posterior of (quantile, scale) on a grid under the working model
+A population is the law of the values of the users. In ``rounds`` the thresholds of a round follow from
+earlier answers, by the posterior of quantile theta and scale sigma on a grid under the working model
 
     P(report 1 at x) = (1 - p) + (2p - 1) expit(logit tau + (x - theta)/sigma)
 
-The last step is a local logistic fit to the randomised bits, and Fieller's interval from it.
+The last step is a local logistic fit to the randomised bits, and Fieller's interval from this fit.
 """
 
 from __future__ import annotations
@@ -42,22 +41,22 @@ from ldpflow.numerics.distributions import (
 )
 from ldpflow.numerics.elementary import exp, jit, log
 
-CODES = {name: code for code, name in enumerate((*FORMULAS, "empirical"))}
-"""Numbers of the standard laws in compiled functions."""
+CODES = {name: code for code, name in enumerate((*FORMULAS, "empirical"))}  # laws of Z in compiled functions
 
 
 class LawComponents(NamedTuple):
-    """The law of a mixture of location + scale Z: arrays over its components.
+    """A mixture of laws of location + scale Z, as arrays over its components.
 
-    Cells of the quantile function of an empirical law are q + d (slope + d bend) with d = u - p, if any.
+    In a cell that begins at u = p, the quantile function of an empirical law is q + d (slope + d bend) with
+    d = u - p. Mixtures without an empirical law have no cells.
     """
 
-    codes: NDArray[np.int64]  # standard laws by CODES
+    codes: NDArray[np.int64]  # law of Z, by CODES
     weights: Array  # their sum is 1
     locations: Array
     scales: Array
-    shapes: Array  # parameter of the standard law, or 0
-    norms: Array  # its norming constant, or 0
+    shapes: Array  # shape parameter of the law of Z, or 0
+    norms: Array  # norming constant of the law of Z, or 0
     p: Array
     q: Array
     slope: Array
@@ -92,7 +91,7 @@ def population_of(law: Law) -> LawComponents:
 
 @jit
 def empirical_cdf(x, population):  # type: ignore[no-untyped-def]
-    """u with Q(u) = x, Q the quantile function given by cells, or 0 and 1 outside its values."""
+    """u with Q(u) = x for the quantile function Q of the cells. 0 below its values, 1 above them."""
     q = population.q
     if x <= q[0]:
         return 0.0
@@ -108,14 +107,14 @@ def empirical_cdf(x, population):  # type: ignore[no-untyped-def]
             high = middle
     slope = population.slope[low]
     rise = x - q[low]
-    # The root of bend d^2 + slope d = rise, in the form that does not cancel.
+    # The root d of bend d^2 + slope d = rise, in a form without cancellation.
     root = np.sqrt(max(slope * slope + 4.0 * population.bend[low] * rise, 0.0))
     return population.p[low] + 2.0 * rise / (slope + root)
 
 
 @jit
 def standard_cdf(code, x, shape, norm):  # type: ignore[no-untyped-def]
-    """P(Z <= x) of the standard law with this code of CODES below 11."""
+    """P(Z <= x) for the law of Z with this code, which is not the empirical law."""
     if code == 0:
         return cdf_normal(x)
     if code == 1:
@@ -141,7 +140,7 @@ def standard_cdf(code, x, shape, norm):  # type: ignore[no-untyped-def]
 
 @jit
 def cdf(population, x):  # type: ignore[no-untyped-def]
-    """F(x): the components' distribution functions by weight, within [0, 1]."""
+    """F(x), the weighted sum of the distribution functions of the components."""
     total = 0.0
     for i in range(population.codes.shape[0]):
         z = (x - population.locations[i]) / population.scales[i]
@@ -161,7 +160,7 @@ def cdf_at(kernel, out, population, points):  # type: ignore[no-untyped-def]
 
 @jit
 def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-untyped-def]
-    """Log likelihood of the reports at all thresholds, shift = (theta, 1/sigma)."""
+    """Log likelihood of the reports at all thresholds, with ``shift`` = (theta, 1/sigma)."""
     theta, slope = shift
     total = 0.0
     for d in range(x.shape[0]):
@@ -180,10 +179,10 @@ def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-unt
 
 @jit
 def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  # type: ignore[no-untyped-def]
-    """Posterior mean and sd of theta and the exponential of the mean log sigma, flat prior on a grid.
+    """Posterior mean and sd of theta, and exp(posterior mean of log sigma), for a flat prior on a grid.
 
-    ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid is the product of
-    the midpoints of ``points`` equal cells of [low, high] and the ``scales``.
+    ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid of theta has the midpoints of
+    ``points`` equal cells of [low, high]. The grid of sigma is ``scales``.
     """
     weights = np.empty((points, SCALES))
     most = -np.inf
@@ -211,13 +210,13 @@ def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  #
         gap = cell * (i + 0.5) - mean
         for j in range(SCALES):
             second += weights[i, j] * gap * gap
-    # The grid's own width enters the standard deviation.
+    # The second term is the variance inside a cell of the grid.
     sd = np.sqrt(second / total + cell * cell / 12.0)
     return low + mean, sd, exp(size / total)
 
 
 STEPS = 30
-PRIOR = 0.5  # standard deviation of the slope's prior over its mean
+PRIOR = 0.5  # standard deviation over mean of the prior of the slope
 LEAST_INFORMATION = 1e-9
 
 
@@ -228,10 +227,11 @@ def clip(x, low, high):  # type: ignore[no-untyped-def]
 
 @jit
 def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-def]
-    """Maximum likelihood of P(report 1) = (1 - p) + (2p - 1) expit(a + b u), b ~ N(b0, (b0/2)^2).
+    """Fit P(report 1) = (1 - p) + (2p - 1) expit(a + b u) by the mode of the posterior.
 
-    Damped Fisher scoring from (0, b0) with b0 = ``expected``, b stays above b0/10. ``u`` are thresholds in
-    units of the window. Returns a, b, and A, B, C of the information matrix ((A, B), (B, C)).
+    The prior is b ~ N(b0, (b0/2)^2) with b0 = ``expected``. Damped Fisher scoring starts at (0, b0), and b
+    stays above b0/10. ``u`` are thresholds less the centre of the window, over half its width. Returns a, b,
+    and A, B, C of the information matrix ((A, B), (B, C)).
     """
     a = 0.0
     b = expected
@@ -263,9 +263,9 @@ def fit_logistic(u, asked, ones, expected, budget):  # type: ignore[no-untyped-d
 
 
 def fieller(fit: Any, logit: float, z: Any) -> tuple[Array, Array]:
-    """{u : (a + b u - logit)^2 <= z^2 Var(a + b u)} where it is an interval, else NaN limits.
+    """Limits of {u : (a + b u - logit)^2 <= z^2 Var(a + b u)}, or NaN if this set is no interval.
 
-    ``fit`` is what :func:`fit_logistic` returns, numbers or arrays.
+    ``fit`` is the result of :func:`fit_logistic`, as numbers or arrays.
     """
     a, b, aa, ab, bb = fit
     square = z * z / (aa * bb - ab * ab)
@@ -279,22 +279,22 @@ def fieller(fit: Any, logit: float, z: Any) -> tuple[Array, Array]:
     return (-qb - root) / qa, (-qb + root) / qa
 
 
-ANSWERS, LIES, ONES = 0, 1, 2  # stages of the address; the round is its third word
+ANSWERS, LIES, ONES = 0, 1, 2  # stages: part of the address of a random number
 MOST_THRESHOLDS = FIRST + INNER * (MOST_ROUNDS - 2) + LAST
-COARSE, FINE = 91, 45  # points of the grid of the quantile, first round and later
-BRACKET = 5.0  # standard deviations on either side that the grid spans
-KEEP = 4.0  # steering forgets thresholds farther away, in standard deviations
-FLOOR = 6.0  # the standard deviation is at least the gap between thresholds over this
-SPREAD = 2.0  # outer thresholds of a round, in standard deviations
-WINDOW = 2.5  # half width of the final fit, in standard deviations
+COARSE, FINE = 91, 45  # points of the grid of theta after the first round, and after later ones
+# In standard deviations of the posterior:
+BRACKET = 5.0  # half width of the grid of theta
+KEEP = 4.0  # distance from the mean beyond which the posterior leaves out thresholds
+SPREAD = 2.0  # distance of the outer thresholds of a round from the mean
+WINDOW = 2.5  # half width of the window of the final fit
+FLOOR = 6.0  # the standard deviation is at least (gap between the nearest thresholds)/FLOOR
 
 
 @jit
 def ask(x, key0, key1, index, turn, users, population, design, budget):  # type: ignore[no-untyped-def]
-    """Numbers of answers and of reports of 1 at one threshold.
+    """Draw the numbers of answers and of reports of 1 at the threshold x.
 
-    Several answers of a user count as ``worth`` independent ones, whose mean has an equal variance at the
-    quantile.
+    The answers of a user count as ``worth`` independent answers, whose mean has an equal variance.
     """
     # Values outside the range are moved to its ends.
     below = 1.0 if x >= design.high else cdf(population, x)
@@ -313,16 +313,13 @@ def ask(x, key0, key1, index, turn, users, population, design, budget):  # type:
 
 @jit
 def look_up(x, key0, key1, index, turn, users, counts, design, budget):  # type: ignore[no-untyped-def]
-    """Numbers of real answers and of reports of 1, in the place of :func:`ask`.
-
-    ``counts`` has them by round and threshold, shape (rounds, FIRST, 2).
-    """
+    """Read the numbers of answers and of reports of 1 from ``counts``, shape (rounds, FIRST, 2)."""
     return counts[turn, index, 0], counts[turn, index, 1]
 
 
 @jit
 def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-untyped-def]
-    """Posterior mean, sd and scale after a round, with the sd at least the local gap over FLOOR."""
+    """Mean, standard deviation and scale of :func:`grid_posterior` after a round."""
     near = np.empty(x.shape[0])
     for d in range(x.shape[0]):
         near[d] = asked[d] if abs(x[d] - mean) <= KEEP * sd else 0.0
@@ -336,14 +333,14 @@ def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-u
             right = min(right, x[d])
         else:
             left = max(left, x[d])
-    # The working model is not trusted between two thresholds.
+    # Between two thresholds the working model may be wrong.
     return mean, max(sd, (right - left) / FLOOR), sigma
 
 
 def search(kernel, key0, key1, x, asked, ones, population, design, budget):  # type: ignore[no-untyped-def]
-    """Run one replicate. Returns the number of thresholds, and centre, sd and scale for the fit.
+    """Run one replicate. Returns the number of thresholds, and posterior mean, sd and scale.
 
-    ``kernel.ask`` gives the answers at a threshold: :func:`ask` or :func:`look_up`.
+    ``kernel.ask`` is :func:`ask` or :func:`look_up`.
     """
     rounds = design.asked.shape[0]
     width = design.high - design.low
@@ -371,10 +368,10 @@ def search(kernel, key0, key1, x, asked, ones, population, design, budget):  # t
 def search_all(kernel, estimates, fits, received, x, asked, ones, keys, population, design, budget):  # type: ignore[no-untyped-def]
     """Run all replicates.
 
-    Fills ``estimates`` with the solutions of a + b u = logit tau, cut to the range, ``received`` with the
-    reports, and ``fits``, shape (replicates, 7), with centre and half width of the window, a, b, A, B, C.
-    ``x``, ``asked`` and ``ones``, shape (MOST_THRESHOLDS,), hold thresholds and counts of the last replicate
-    after the call.
+    Fills ``estimates`` with the solutions of a + b u = logit tau, clipped to the range, and ``received`` with
+    the numbers of reports. Fills ``fits``, shape (replicates, 7), with centre and half width of the window,
+    a, b, A, B and C. ``x``, ``asked`` and ``ones``, shape (MOST_THRESHOLDS,), keep thresholds and counts of
+    the last replicate.
     """
     near = np.empty(MOST_THRESHOLDS)
     u = np.empty(MOST_THRESHOLDS)

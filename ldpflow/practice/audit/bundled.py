@@ -1,14 +1,14 @@
 """Audits of mechanisms, algorithms and protocols by name.
 
-A mechanism is audited on two gradients that are as far apart as those of two records can be. Its outputs come
-from its own kernel function, compiled as in a sweep: they are the reports of a path of constant gradient.
+A mechanism is audited on two gradients that are as far apart as the gradients of two records can be. Its
+outputs are the reports of a path with a constant gradient, made by the kernel function of the mechanism.
 
-A protocol is audited on the report of a single user whose value lies in a given bin. The output is F^ from
-this report, and F^ determines the report. For ``rounds`` it is the answer at one threshold.
+A protocol is audited on the report of one user whose value lies in a given bin. The output is F^ from this
+report. F^ determines the report. For ``rounds`` the output is the answer at one threshold.
 
-A function of ldpflow.client is audited on its own reports on two values of a user. The integers come from a
-seeded generator in the place of the system's, so that an audit can be repeated. The audited claim is the
-claim of the mechanism or protocol whose reports the function makes.
+A function of ldpflow.client is audited on its reports on two values of a user. A seeded generator replaces
+that of the system, so an audit can be repeated. The claim is that of the mechanism or protocol whose reports
+the function makes.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from ldpflow.study.plugins import load_plugins
 
 Floats = NDArray[np.float64]
 
-RECORDS = 30_000
-POINTS = (0.0, 1.0, -3.0)  # theta at which gradients of the problem are drawn
-MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)  # of gradients, if the guarantee holds for every gradient
+RECORDS = 30_000  # records whose gradients are compared
+POINTS = (0.0, 1.0, -3.0)  # values of theta at which these gradients are taken
+MAGNITUDES = (0.3, 1.0, 10.0, 1000.0)  # sizes of gradients, if the guarantee holds for every gradient
 
 
 def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
@@ -58,7 +58,7 @@ def outputs(path: OnePass, seed: int, count: int, replicate: int) -> Floats:
 
 
 def extreme_pairs(clouds: list[Floats], seed: int) -> list[tuple[Floats, Floats]]:
-    """Up to four pairs of gradients from one cloud (the gradients at a point), far apart in L1 and in L2."""
+    """Up to four pairs of gradients that are far apart. A cloud has the gradients at one theta."""
     d = clouds[0].shape[1]
     rng = np.random.default_rng(seed)
     directions = [*np.eye(d), np.ones(d), *rng.normal(size=(16, d)), *rng.choice([-1.0, 1.0], (16, d))]
@@ -78,20 +78,20 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
     d = problem.dimension
     bits = problem.gradient_values()
     if mechanism.unsuitable(GivenGradient(values=(0.0,) * d, original=problem)) is None:
-        # Its guarantee holds for every gradient, however large.
+        # The guarantee holds for every gradient.
         unit = np.eye(d)[0]
         pairs = [(m * unit, -m * unit) for m in MAGNITUDES] + [(MAGNITUDES[-1] * unit, 0.0 * unit)]
         return [(a, b, {}) for a, b in pairs]
     claimed = {"l1": problem.l1_sensitivity(), "l2": problem.l2_sensitivity(), "bits": bits}
     if mechanism.reads_bit() and problem.levels() is not None:
-        # Records in the first cell and the last one, and in neighbouring ones.
+        # Records in the first and the last cell, and in neighbouring cells.
         cells = [np.where(np.arange(d) < cell, 0.0, 1.0) for cell in range(d + 1)]
         pairs = [(cells[0], cells[-1]), *zip(cells[1:], cells[:-1], strict=True)]
         return [(a, b, claimed | {"taus": problem.levels()}) for a, b in (pairs if d > 1 else pairs[:1])]
     if bits is not None:
         return [(np.array([bits[1]]), np.array([bits[0]]), claimed)]
     none = MECHANISMS["none"].model_validate({})
-    standing = [LdpSgd(c=1e-12, theta0=point) for point in POINTS]  # theta stands still
+    standing = [LdpSgd(c=1e-12, theta0=point) for point in POINTS]  # theta hardly moves
     clouds = [outputs(OnePass(problem, none, algorithm), seed, RECORDS, 0) for algorithm in standing]
     return [(a, b, claimed) for a, b in extreme_pairs(clouds, seed)]
 
@@ -99,7 +99,7 @@ def inputs_of(mechanism: Mechanism, problem: Problem, seed: int) -> list[tuple[F
 def audit_mechanism(
     mechanism: Mechanism, problem: Problem, samples: int = 500_000, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
-    """Audit the claim of a local mechanism on gradients of a problem, whose sensitivities it relies on."""
+    """Audit the claim of a local mechanism on gradients of a problem."""
     reason = mechanism.unsuitable(problem)
     if reason is not None:
         raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
@@ -126,11 +126,11 @@ def vector_text(values: Floats) -> str:
     return f"({listed}{', ...' if len(values) > 4 else ''})"
 
 
-USERS = 10_000  # for the rule that chooses the number of bins, if the protocol does not set it
+USERS = 10_000  # number of users from which a protocol chooses its number of bins
 
 
 def ask_once(kernel, out, keys, x, population, design, budget):  # type: ignore[no-untyped-def]
-    """The answers of one user at the threshold x, one user per row of ``keys``."""
+    """Sum of the answers of one user at the threshold x, for each row of ``keys``."""
     for r in range(out.shape[0]):
         _, ones = ask(x, keys[r, 0], keys[r, 1], 0, 0, 1.0, population, design, budget)
         out[r, 0] = ones
@@ -154,7 +154,7 @@ def pairs_of_bins(k: int) -> list[tuple[int, int]]:
 
 
 def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray[np.uint64]:
-    """Key words of users with one of the two values."""
+    """Keys of the random streams of ``count`` users with value 0 or 1, shape (count, 2)."""
     first = stage * 2**32
     stream = f"audit/{name}/{which}"
     keys = [counter_keys(seed, "mechanism", stream, replicate) for replicate in range(first, first + count)]
@@ -176,13 +176,13 @@ def bin_neighbours(protocol: OneShot, k: int, pair: tuple[int, int], seed: int) 
 
 
 def rounds_neighbours(protocol: Rounds, seed: int) -> Neighbours:
-    low, high = protocol.ends
+    low, high = protocol.range
     width = high - low
     design = protocol.design(USERS, 0.5)
     values = (low + 0.25 * width, low + 0.75 * width)
 
     def draw(which: int, count: int, stage: int) -> Floats:
-        # A law so narrow that all of it lies on one side.
+        # All values of this narrow law lie on one side of the threshold.
         population = population_of(Law("uniform", values[which], 1e-3 * width))
         out = np.empty((count, 1))
         keys = keys_of(seed, which, count, stage, protocol.kind)
@@ -197,12 +197,13 @@ PREFIX = "client:"
 RANGE = (0.0, 1.0)
 SAMPLES = 100_000
 
+# Mechanisms of functions of ldpflow.client whose name differs from that of the mechanism.
 KINDS = {"rr_sgd": "randomized_response", "gaussian": "clipped_gaussian"}
-"""Mechanisms with the claim that an audit of a function tests, for functions with another name."""
 
 THETAS = (0.25, 0.5, 0.75)
 GRADIENTS = ([1000.0, 0.0], [-1000.0, 0.0], [0.0, 0.0])
 
+# Protocols and settings of ``ldpflow audit all`` and ``ldpflow audit clients``.
 ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("rounds", {"epsilon": 1.0}),
     ("thresholds", {"epsilon": 1.0, "k": 8}),
@@ -212,11 +213,10 @@ ASKED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("haar", {"epsilon": 1.0, "k": 8}),
     ("tree", {"epsilon": 1.0, "k": 16}),
 )
-"""Protocols that are audited, and their settings."""
 
+# Functions and settings of ``ldpflow audit clients``.
 PATHS = (("rr_sgd", {"epsilon": 1.0}), ("cells", {"epsilon": 1.0}))
 CLIENTS = (*PATHS, *ASKED, ("laplace", {"epsilon": 1.0}), ("gaussian", {"mu": 1.0}))
-"""Functions and settings of ``ldpflow audit clients``."""
 
 
 def audit_client(
@@ -240,7 +240,7 @@ def audit_client(
 
 
 def client_inputs(name: str, component: Any) -> list[tuple[Any, Any, Callable[..., Any]]]:
-    """Pairs of values that are easiest to distinguish, and the function with its public parameters."""
+    """Pairs of values that are easiest to distinguish, each with the function to call on a value."""
     function = client.REPORTS[name]
     if name in ("rr_sgd", "rounds"):
         return [(0.25, 0.75, partial(function, theta=0.5, epsilon=component.epsilon))]
@@ -260,7 +260,7 @@ def client_inputs(name: str, component: Any) -> list[tuple[Any, Any, Callable[..
 def client_outputs(
     report: Callable[..., Any], values: tuple[Any, Any], stream: str, which: int, count: int, stage: int
 ) -> Floats:
-    """Reports as numbers: question, answers, and zeros where others have more bits."""
+    """Reports as rows of numbers: question and answers, with zeros at the end of shorter reports."""
     draw = random.Random(f"{stream}/{which}/{stage}").randrange
     rows = [numbers(report(values[which], draw=draw)) for _ in range(count)]
     found = np.zeros((count, max(map(len, rows))))
@@ -275,7 +275,7 @@ def numbers(report: Any) -> list[float]:
     return [2.0 * int(bit) - 1.0 for bit in report] if isinstance(report, str) else [float(report)]
 
 
-# Name, settings, problem: a quantile if a report is a number, a regression if it is a vector.
+# Name, settings and problem of ``ldpflow audit all``.
 BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("randomized_response", {"epsilon": 0.5}, "quantile"),
     ("randomized_response", {"epsilon": 1.0}, "quantile"),
@@ -306,11 +306,10 @@ BUNDLED: tuple[tuple[str, dict[str, Any], str], ...] = (
     *((name, settings, "") for name, settings in ASKED),
 )
 
-# Defaults of algorithms with their own noise: a smaller delta would take too many outputs to test, and
-# amplification by shuffling (dp_ssgd) admits small budgets only.
+# Default budget of algorithms with their own noise. A smaller delta would take too many outputs to test.
 BUDGET = {"epsilon": 2.0, "delta": 1e-3}
-SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}
-# Mechanism of an algorithm without a budget of its own; clipped_gaussian for others.
+SHUFFLED_BUDGET = {"epsilon": 0.3, "delta": 1e-2}  # of dp_ssgd, whose theorem needs a small epsilon
+# Default mechanism of algorithms without noise of their own. Other algorithms have clipped_gaussian.
 DEFAULT_MECHANISM = {"budget_split": "randomized_response", "minibatch_sgd": "laplace"}
 
 
@@ -324,9 +323,9 @@ def audit(
 ) -> Audit:
     """Audit the privacy claim of a mechanism, an algorithm, a protocol, or a client ``client:FUNCTION``.
 
-    Settings of an algorithm without noise of its own include those of its mechanism, whose kind is
-    ``mechanism``. ``samples`` outputs on each input choose the test, and as many count it: by default 500,000
-    of a mechanism or protocol and 100,000 of a client or an algorithm.
+    If an algorithm has no noise of its own, ``settings`` includes the settings of its mechanism, and the kind
+    of the mechanism as ``mechanism``. ``samples`` outputs on each input choose the test, and as many others
+    are counted. The default is 500,000 for a mechanism or protocol and 100,000 for a client or algorithm.
     """
     load_plugins()
     if name.startswith(PREFIX):
@@ -352,7 +351,7 @@ def audit(
 
 
 def path_parts(name: str, settings: dict[str, Any]) -> tuple[Any, Mechanism | None]:
-    """A one-pass algorithm, and the mechanism under it (None if it has noise of its own)."""
+    """A one-pass algorithm, and its mechanism, or None if the algorithm has noise of its own."""
     kind = ALGORITHMS[name]
     if kind.carries_privacy:
         budget = SHUFFLED_BUDGET if name == "dp_ssgd" else BUDGET

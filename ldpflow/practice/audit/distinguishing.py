@@ -6,16 +6,16 @@ If an event has probability p on one input and q on a neighbour, then
     (eps, delta)-DP   =>  p <= e^eps q + delta
     mu-GDP            =>  Phi^-1(p) - Phi^-1(q) <= mu
 
-so that every event gives a lower bound of the parameter. p and q are replaced by one-sided
-Clopper-Pearson limits, each with error (1 - confidence)/2. Then the bound exceeds the true parameter
-with probability 1 - confidence at most, for any mechanism (Jagielski, Ullman and Oprea, 2020, Auditing
-differentially private machine learning; for GDP Nasr and others, 2023, Tight auditing of
-differentially private machine learning).
+So every event gives a lower bound of the parameter. p and q are replaced by one-sided Clopper-Pearson limits,
+each with error (1 - confidence)/2. Then the bound exceeds the true parameter with probability at most
+1 - confidence, for any mechanism. Sources are Jagielski, Ullman and Oprea (2020, Auditing differentially
+private machine learning), and for GDP Nasr and others (2023, Tight auditing of differentially private machine
+learning).
 
-A test is an event {score(output) > threshold}, or its complement, for one of a few scores. Scores and
-thresholds are chosen by the lower bound that they give on a first set of outputs. A score that is learnt
-from a quarter of them is compared on the other three, since it may overfit that quarter. The reported bound
-is counted on fresh outputs, so the choice costs no confidence.
+A test is an event {score(output) > threshold}, or its complement, for one of a few scores. Score and
+threshold are chosen by the lower bound that they give on a first set of outputs. Some scores are learnt from
+a quarter of these outputs, and compared on the other three quarters, since they may overfit. The reported
+bound comes from fresh outputs.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def upper_limit(count: Any, trials: int, error: float) -> Floats:
 def lower_bounds(
     first: Any, of_first: int, second: Any, of_second: int, claim: Claim, confidence: float
 ) -> Floats:
-    """Lower bounds of the true parameter, each wrong with probability 1 - confidence at most, or -inf.
+    """Lower bound of the parameter for each event. A bound of -inf says nothing.
 
-    ``first`` and ``second`` are counts of an event (or arrays, of several) among all outputs on two
-    neighbouring inputs. The events must have been chosen without looking at these outputs.
+    ``first`` and ``second`` are counts of events among the outputs on two neighbouring inputs. If the events
+    were chosen without these outputs, each bound is wrong with probability at most 1 - confidence.
     """
     error = (1.0 - confidence) / 2.0
     p, q = lower_limit(first, of_first, error), upper_limit(second, of_second, error)
@@ -92,19 +92,18 @@ def lower_bounds(
 
 THRESHOLDS = 512
 BINS = 64
-SELECTION = 1e-4  # factor of the error with which events are compared: the best one may be best by chance
-LINEAR = 64  # coordinates up to which the best linear score is learnt
-COORDINATES = 16  # coordinates that are scores themselves
-REPORTS = 1024  # different outputs up to which their frequencies are learnt
+SELECTION = 1e-4  # factor of the error when events are compared, since the best one may be best by chance
+LINEAR = 64  # most coordinates of an output for which a linear score is learnt
+COORDINATES = 16  # number of coordinates that are scores
+REPORTS = 1024  # most distinct outputs whose frequencies are learnt
 LEARNT = 4  # a score is learnt from every fourth output
 
 
 class Neighbours(NamedTuple):
     """Two neighbouring inputs, named in words, and a way to draw outputs on them.
 
-    ``draw(which, count, stage)`` gives outputs of shape (count, d) on input 0 or 1; different stages use
-    different random numbers. ``centres`` are the outputs without noise, if they are known: their difference
-    is the natural direction of a projection.
+    ``draw(which, count, stage)`` gives outputs of shape (count, d) on input 0 or 1. Different stages have
+    different random numbers. ``centres`` are the outputs without noise, or None if they are not known.
     """
 
     name: str
@@ -113,7 +112,7 @@ class Neighbours(NamedTuple):
 
 
 class Score(NamedTuple):
-    """Number computed from an output: ``values`` maps shape (N, d) to (N,). It may be learnt from outputs."""
+    """A number for each output: ``values`` maps outputs of shape (N, d) to shape (N,)."""
 
     name: str
     values: Callable[[Floats], Floats]
@@ -121,10 +120,10 @@ class Score(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Event score > threshold, or score <= threshold if not ``above``.
+    """Event score > threshold, or score <= threshold if ``above`` is False.
 
-    ``swapped``: p is its probability on the second input. ``bound`` comes from the outputs on which the event
-    was chosen and must not be reported.
+    p is its probability on the second input if ``swapped``, else on the first. ``bound`` comes from the
+    outputs on which the event was chosen, so it must not be reported.
     """
 
     score: Score
@@ -134,7 +133,7 @@ class Event(NamedTuple):
     bound: float
 
     def counts(self, first: Floats, second: Floats) -> tuple[int, int, int, int]:
-        """Counts of the event in fresh outputs and their number, those of p's input first."""
+        """Count of the event and number of outputs, on the input of p and then on that of q."""
         p, q = (second, first) if self.swapped else (first, second)
         a, b = (int(((self.score.values(each) > self.threshold) == self.above).sum()) for each in (p, q))
         return a, len(p), b, len(q)
@@ -146,10 +145,9 @@ class Event(NamedTuple):
 def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
     """Scores that distinguish the inputs of common mechanisms, and some that are learnt from the outputs.
 
-    The projection on the difference of the inputs is the likelihood ratio of Gaussian noise, the
-    difference of L1 distances that of Laplace noise. The ratio of histograms serves likelihood ratios that
-    are not monotone: of the best linear score for d = 2 to LINEAR, else of the projection. That of
-    frequencies serves discrete outputs.
+    For Gaussian noise the likelihood ratio is a function of the projection on the difference of the inputs,
+    for Laplace noise of the difference of the L1 distances. A ratio of histograms finds likelihood ratios
+    that are not monotone in a score. A ratio of frequencies is for discrete outputs.
     """
     d = outputs[0].shape[1]
     first, second = centres or np.zeros((2, d))
@@ -177,10 +175,7 @@ def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
 
 
 def linear_score(sample: Outputs) -> Score:
-    """Fisher's linear discriminant, learnt from a quarter of the outputs.
-
-    It is the likelihood ratio of Gaussian noise of any covariance.
-    """
+    """Fisher's linear discriminant, which gives the likelihood ratio of Gaussian noise of any covariance."""
     first, second = sample
     covariance = 0.5 * (np.cov(first.T) + np.cov(second.T))
     ridge = 1e-9 * np.trace(covariance) / len(covariance)
@@ -190,7 +185,7 @@ def linear_score(sample: Outputs) -> Score:
 
 
 def ratio_score(name: str, classes: Callable[[Floats], NDArray[Any]], size: int, sample: Outputs) -> Score:
-    """Log ratio of the frequencies of classes of outputs, learnt from a quarter of the outputs."""
+    """Log ratio of the frequencies of classes of outputs on the two inputs."""
     counts = [np.bincount(classes(outputs), minlength=size) + 0.5 for outputs in sample]
     ratios = np.log(counts[0] / counts[1])
     return Score(f"log ratio of {name}", lambda outputs: ratios[classes(outputs)], learnt=True)
@@ -205,7 +200,7 @@ def histogram_score(score: Callable[[Floats], Floats], sample: Outputs) -> Score
 
 
 def repeated_reports(some: Floats, sample: Outputs) -> Floats:
-    """Distinct outputs that repeat in the sample, shape (K, d); none if none of ``some`` does."""
+    """Distinct outputs that repeat in the sample, shape (K, d). None if no output of ``some`` repeats."""
     if len(np.unique(some, axis=0)) == len(some):
         return some[:0]
     found, times = np.unique(np.concatenate(sample), axis=0, return_counts=True)
@@ -213,7 +208,7 @@ def repeated_reports(some: Floats, sample: Outputs) -> Floats:
 
 
 def frequency_score(reports: Floats, sample: Outputs) -> Score:
-    """Log ratio of the frequencies of equal outputs, with one class for all outputs not in ``reports``."""
+    """Log ratio of the frequencies of reports. All outputs that are not in ``reports`` are one class."""
     names = {report.tobytes(): place for place, report in enumerate(reports)}
 
     def places(outputs: Floats) -> NDArray[np.int64]:
@@ -240,7 +235,7 @@ def best_threshold(outputs: Outputs, score: Score, claim: Claim, confidence: flo
     first, second = (np.sort(score.values(each)) for each in outputs)
     both = np.unique(np.concatenate([first, second]))
     if len(both) > THRESHOLDS:
-        # Thresholds lie closer in the tails, which have the large ratios.
+        # Thresholds lie closer in the tails, where ratios are large.
         middle = np.linspace(0.0, 1.0, THRESHOLDS // 2)
         tail = np.geomspace(1.0 / len(both), 0.5, THRESHOLDS // 4)
         both = np.quantile(both, np.unique(np.concatenate([middle, tail, 1.0 - tail])))
@@ -258,11 +253,11 @@ def best_threshold(outputs: Outputs, score: Score, claim: Claim, confidence: flo
 
 @dataclass(frozen=True)
 class Audit:
-    """Result of an audit: a lower bound of the parameter, ``epsilon`` or ``mu``, next to the claim.
+    """Result of an audit: a lower bound of the parameter, ``epsilon`` or ``mu``, and the claim.
 
-    ``samples`` outputs on each input are counted; the test was chosen on as many others. ``inputs`` and
-    ``test`` are the pair of inputs and the event in words. ``first`` is the share of outputs with the event
-    on the input where it is more frequent, ``second`` that on the other.
+    ``samples`` outputs on each input are counted. The test was chosen on as many others. ``inputs`` and
+    ``test`` are the pair of inputs and the event, in words. ``first`` is the share of outputs with the event
+    on the input of p, ``second`` the share on that of q.
     """
 
     name: str
@@ -297,8 +292,8 @@ def run_audit(
 ) -> Audit:
     """Choose the best test among all neighbours, then count its event on as many fresh outputs.
 
-    If the claim is true, ``bound`` exceeds it with probability 1 - confidence at most. ``mechanism`` is the
-    mechanism of an algorithm without noise of its own.
+    If the claim is true, ``bound`` exceeds it with probability at most 1 - confidence. If an algorithm has no
+    noise of its own, ``mechanism`` is its mechanism.
     """
     if not 0 < confidence < 1:
         raise InputError("confidence", confidence, "a number in (0, 1)")

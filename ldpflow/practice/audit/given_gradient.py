@@ -1,4 +1,4 @@
-"""Problem of audits whose gradient is a given vector."""
+"""A problem for audits, whose gradient is a given vector."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ class GivenGradient(Problem):
     ----------
     values : tuple of float
         Coordinates of the gradient.
-    l1, l2 : float
-        Sensitivities that are claimed for it.
+    l1 : float
+        Claimed L1 sensitivity.
+    l2 : float
+        Claimed L2 sensitivity.
     bits : tuple of float, optional
         The two values of a gradient that is a bit.
     taus : tuple of float, optional
-        Levels, where the values are the bits 1{X <= theta_q} of a record.
+        Levels of quantiles, if ``values`` are the bits 1{X <= theta_q} of a record.
     original : Problem, optional
-        The problem whose gradients are audited: a mechanism may read its settings, as in ``problem.tau``.
+        The problem whose gradients are audited. A mechanism may read its settings, such as ``problem.tau``.
     """
 
     kind: Literal["given_gradient"] = "given_gradient"
@@ -75,6 +77,5 @@ class GivenGradient(Problem):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """The given vector."""
     for j in range(kernel.D):
         g[j * LANES + lane] = problem.values[j]

@@ -1,11 +1,11 @@
 """Audits of algorithms: all outputs of a run on two neighbouring lists of users.
 
-The lists are the worst case. All users but the replaced one have gradient 0, so only the noise and the
-replaced user move the path. That user has the largest gradient that clipping lets through, with opposite
-signs on the two lists. The adversary knows the order of the users, unless the claim rests on a secret order.
+The lists differ in one user. This user has a gradient beyond the clipping bound, with opposite signs on the
+two lists. All others have gradient 0. The adversary knows the order of the users if the claim does not need a
+secret order.
 
-Over a fixed data set the start is so far out that gradients do not change along the run. Every step moves
-the outputs as far as the sensitivity allows, and the test is the best linear one over all steps.
+Over a fixed data set the start is so far away that gradients do not change along the run. So every step moves
+the outputs as far as the sensitivity allows.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ Floats = NDArray[np.float64]
 Row = tuple[float, float]
 Released = Callable[[PathRecord], Floats]
 
-STEPS = 2  # of the audited run, if their number is a setting
+STEPS = 2  # steps of the audited run, if their number is a setting
 HUGE = 1e9
 NOTHING: Row = (0.0, 0.0)
 MIRRORED: tuple[Row, Row] = ((1.0, HUGE), (1.0, -HUGE))
 PLUS, MINUS = (1.0, -0.5), (1.0, 0.5)  # their gradients at theta = 0 are 1/2 and -1/2
 NO_NOISE = MECHANISMS["none"].model_validate({})
 
-FAR = 400.0
-SLANT = 0.05  # cosine of the angle between the replaced record and the direction of the start
+FAR = 400.0  # first coordinate of the start
+SLANT = 0.05  # cosine of the angle between the replaced record and the start
 
 
 def draw_batches(count: int, stage: int, run: Callable[[range], Floats]) -> Floats:
-    """Outputs of ``count`` replicates, LANES at a time. Every stage has replicates of its own."""
+    """Outputs of ``count`` replicates, LANES at a time. Stages have different replicates."""
     starts = range(stage * 2**24, stage * 2**24 + count, LANES)
     return np.concatenate([run(range(start, start + LANES)) for start in starts])[:count]
 
 
 @jit
 def in_file_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
-    """Every epoch visits the records in file order: order[position * LANES + lane] = position."""
+    """Every epoch visits the records in file order."""
     for i in range(count):
         for lane in range(LANES):
             order[i * LANES + lane] = i
 
 
 def neighbouring_records(n: int, which: int, position: int) -> Records:
-    """n records in two coordinates. The one at ``position`` has gradient -x at w = (400, 0), all others 0."""
+    """n records in two coordinates. At w = (400, 0) only the record at ``position`` has a gradient, -x."""
     rows = np.tile([1.0, 0.0], (n, 1))
     rows[position] = [-SLANT, np.sqrt(1.0 - SLANT**2) * (1.0 if which == 0 else -1.0)]
     return Records(n, rows.reshape(-1), np.ones(n), np.zeros(LANES, np.int64))
@@ -77,10 +77,10 @@ def neighbouring_records(n: int, which: int, position: int) -> Records:
 def audit_data_set(
     algorithm: FiniteSumAlgorithm, n: int, samples: int, confidence: float = 0.999, seed: int = 1
 ) -> Audit:
-    """Audit an algorithm of private empirical risk minimisation on n records: outputs are all its steps."""
+    """Audit an algorithm of private empirical risk minimisation on n records. The output has all steps."""
     problem = NonconvexLogistic(d=2, penalty=0.0)
     plan = algorithm.plan(problem, n)
-    # The accounting of trees holds for every order, so the adversary may know it.
+    # The accounting of trees holds for every order, so the audit may fix the order.
     ordered = hasattr(algorithm, "order")
     parts = {"draw_order": in_file_order} if ordered else {}
     times = range(1, plan.steps + 1)
@@ -107,9 +107,9 @@ def audit_data_set(
 
 
 class GivenRegression(LeastSquares):
-    """Least squares in one coordinate on given rows (x, y); constants of its theory are those of N(0, 1).
+    """Least squares in one coordinate on given rows (x, y).
 
-    ``bits``: the two values that a gradient has, if it is a bit.
+    ``bits`` are the two values of a gradient that is a bit, else None.
     """
 
     kind: Literal["given_regression"] = "given_regression"  # type: ignore[assignment]
@@ -138,7 +138,7 @@ class GivenRegression(LeastSquares):
 def audit_path(
     algorithm: Algorithm, mechanism: Mechanism | None, samples: int, confidence: float, seed: int
 ) -> Audit:
-    """Audit a one-pass algorithm, without a mechanism if it has its own noise."""
+    """Audit a one-pass algorithm. ``mechanism`` is None if the algorithm has noise of its own."""
     claim = claim_of(algorithm.privacy(mechanism or NO_NOISE))
     if isinstance(algorithm, DpSsgd):
         neighbours = shuffled_lists(algorithm, seed)
@@ -149,10 +149,7 @@ def audit_path(
     elif mechanism is not None and (algorithm.records_per_step() == 1 or isinstance(algorithm, MinibatchSgd)):
         neighbours = gradient_lists(algorithm, mechanism, seed)
     else:
-        raise InputError(
-            "algorithm.kind", algorithm.kind, "an algorithm whose reports an audit knows",
-            "It knows those of algorithms with a mechanism that use one record a step.",
-        )  # fmt: skip
+        raise InputError("algorithm.kind", algorithm.kind, "an algorithm whose reports an audit knows")
     return run_audit(algorithm, claim, neighbours, samples, confidence, mechanism)
 
 
@@ -165,9 +162,9 @@ def lists(
     secret_order: bool = False,
     perturbations: Sequence[int] = (0,),
 ) -> Neighbours:
-    """A pair of paths on neighbouring lists of users, observed at some ``times``.
+    """A pair of paths on neighbouring lists of users, whose outputs are ``released(record)``.
 
-    In the record that ``released`` reads, iterates of perturbed paths follow those of the path itself.
+    The record has the iterates at ``times`` of the path, then those of its perturbed paths.
     """
 
     def draw(which: int, count: int, stage: int) -> Floats:
@@ -187,7 +184,7 @@ def lists(
 
 
 def in_list_order(count: int) -> NDArray[np.uint64]:
-    """State from which users are drawn in the order of the list, in every lane."""
+    """Random state from which users are drawn in the order of the list."""
     order = np.repeat(np.arange(count, dtype=np.uint64), LANES)
     return np.concatenate([np.zeros(1, np.uint64), order])
 
@@ -200,7 +197,7 @@ def regression_paths(
     mechanism: Mechanism = NO_NOISE,
     bits: tuple[float, float] | None = None,
 ) -> list[OnePass]:
-    """The paths of an algorithm on two lists of (x, y) that differ in one place."""
+    """Paths of an algorithm on two lists of (x, y). They have the rows of ``pair`` at ``place``."""
     problems = [GivenRegression(d=1, rows=(*rows[:place], r, *rows[place + 1 :]), bits=bits) for r in pair]
     reason = algorithm.unsuitable(problems[0], mechanism) or mechanism.unsuitable(problems[0])
     if reason is not None:
@@ -212,7 +209,7 @@ def regression_paths(
 
 
 def moves(record: PathRecord) -> Floats:
-    """theta_t - theta_{t-1} of every observed step, shape (replicates, steps)."""
+    """Differences of successive iterates of a record, shape (replicates, times)."""
     return np.diff(record.iterates[:, 0, :], axis=0, prepend=0.0).T
 
 
@@ -227,7 +224,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
         algorithm = algorithm.model_copy(update={"eta": 0.01})
     records, level = 4, 0
     if isinstance(algorithm, DpAmbssgd):
-        # DP-STAT needs s >= 4 Gamma.
+        # The private threshold (DP-STAT) needs s >= 4 Gamma.
         records = algorithm.part * (math.ceil(4.0 * algorithm.margin()) + 1)
         level = round(records // algorithm.part - algorithm.margin())
         algorithm = algorithm.model_copy(update={"domain": algorithm.domain or 1.0})
@@ -244,7 +241,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
         paths = regression_paths(algorithm, [NOTHING] * n, place, MIRRORED)
         found.append(lists(name, paths, (1, 2), released, seed))
     if s:
-        # One small residual more or less decides whether DP-STAT stops.
+        # One small residual decides whether the search of the threshold stops.
         small: list[Row] = [NOTHING if place < level else (0.0, HUGE) for place in range(s)]
         name = f"{n} users, {level} of the first {s} with a small residual, or one less"
         paths = regression_paths(algorithm, small + [NOTHING] * (n - s), 0, (NOTHING, (0.0, HUGE)))
@@ -253,7 +250,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
 
 
 def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
-    """Neighbours in a secret order, with the fewest users (a power of two) that the theorem admits."""
+    """Neighbours in a secret order. n is the smallest power of two for which the theorem holds."""
     given = {"clip": algorithm.clip or 1.0, "eta": algorithm.eta or 0.01, "theta0": 0.0}
     algorithm = algorithm.model_copy(update=given)
 
@@ -274,7 +271,7 @@ def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
 
 
 def moment_lists(algorithm: SufficientStatistics, seed: int) -> list[Neighbours]:
-    """Neighbours for noisy second moments: a response at either end of its range, or a record set to 0."""
+    """Neighbours for noisy second moments: a response with either sign, or a record replaced by zeros."""
     algorithm = algorithm.model_copy(update={"x_bound": 1.0, "y_bound": 1.0})
     n = 50
     pairs: dict[str, tuple[Row, Row]] = {
@@ -301,7 +298,7 @@ def gradient_lists(algorithm: Algorithm, mechanism: Mechanism, seed: int) -> lis
     released: Released = estimates
     perturbations = range(1)
     if isinstance(algorithm, BudgetSplit):
-        # The collector multiplies a perturbed path's answer by its own weight: the sign is the user's.
+        # The collector multiplies the answer of a perturbed path by a weight: only the sign is private.
         name, perturbations = "all answers of the first user", range(algorithm.perturbed_paths() + 1)
         released = lambda record: np.sign(estimates(record))  # noqa: E731
     name = f"{name}: gradients of opposite signs"

@@ -101,7 +101,7 @@ def study_points(study: Study, given: PlanOptions) -> tuple[list[Point], dict[st
         raise InputError("range", None, "the public range of the values, two numbers", hint)
     guesses = (getattr(protocol, "scale_guess", None) for protocol in protocols)
     scale = next((guess for guess in guesses if guess is not None), None)
-    return points, {"ends": given.ends or protocols[0].ends, "scale": scale, "steps": steps_of(parts)}
+    return points, {"ends": given.ends or protocols[0].range, "scale": scale, "steps": steps_of(parts)}
 
 
 def source_points(

@@ -430,7 +430,7 @@ class CountsForecast(Forecast):
     def cautions(self, n: int, epsilon: float) -> list[str]:
         """Warnings if the quantile is outside the range, or if noise dominates the counts of its tail."""
         t = self.target
-        low, high = self.template.ends
+        low, high = self.template.range
         tail = min(t.tau, 1.0 - t.tau)
         found = [] if low < t.law.quantile(t.tau) < high else ["outside range"]
         asked = n // t.quantiles if self.splits_users else n
@@ -479,7 +479,7 @@ class OneShotForecast(CountsForecast):
         return {"protocol": self.template.model_copy(update=update)}
 
     def width(self, n: int, epsilon: float) -> float:
-        low, high = self.template.ends
+        low, high = self.template.range
         return float(high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:
@@ -556,7 +556,6 @@ def keys_of(protocol: Protocol, n: int, replicates: int, seed: int) -> NDArray[n
 
 
 def take_limits(target: Target, limits: Intervals) -> Simulated:
-    assert limits.range_end is not None
     found = np.stack([limits.estimate[0], limits.lower[0, 0], limits.upper[0, 0]])
     estimate, lower, upper = inverse(target.source.transform, found)
-    return Simulated(estimate, lower, upper, limits.range_end[0, 0])
+    return Simulated(estimate, lower, upper, limits.diagnosis["range_end"][0, 0] > 0.0)

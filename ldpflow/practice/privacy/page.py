@@ -1,18 +1,18 @@
-"""Privacy page: a mechanism's guarantees in a design, in every notion that can be derived, with sources.
+"""Privacy page: the guarantees of a mechanism in a design, with their conditions and sources.
 
-The page starts from the guarantee of one report (or of one central release) and follows it through the
-design: several reports about one user, users who do not answer, a secret random sample of users, reports in
-a secret random order. Every step names its assumptions and its proof, or has no number.
+The page starts from the guarantee of one report, or of one central release. It derives those of several
+reports about one user, of users who may not answer, of a secret random sample of users, and of reports in a
+secret random order. A guarantee without a proof has no number.
 
-Let n of N people be drawn at random, and let a function of the set of their records be private for replacing
-one record. If the sample stays secret, the guarantee for all N is stronger (Balle, Barthe and Gaboardi, 2018,
-Privacy amplification by subsampling, Theorem 9: without replacement, records replaced):
+Let n of N people be drawn at random, and let a function of the set of their records be private if one record
+is replaced. If the sample stays secret, the guarantee for all N is stronger (Balle, Barthe and Gaboardi,
+2018, Privacy amplification by subsampling, Theorem 9):
 
     (epsilon, delta) on the sample  =>  (log(1 + r (e^epsilon - 1)), r delta) on all N,   r = n/N
 
-The theorem is about sets. It is false if an observer knows something about the order of the reports: three
-people are invited in a known order, and two of them, drawn uniformly, respond with epsilon = 3. Epsilon is
-then 2.956 against this observer, but the formula gives 2.619.
+The theorem is false for an observer who knows something about the order of the reports. Let three people be
+invited in a known order, and let two of them, drawn uniformly, respond with epsilon = 3. For this observer
+epsilon is 2.956, but the formula gives 2.619.
 """
 
 from __future__ import annotations
@@ -39,37 +39,36 @@ from ldpflow.practice.transcripts.collection import Collection
 
 
 def amplify(epsilon: float, rate: float) -> float:
-    """log(1 + r (e^epsilon - 1)): pure DP for one of N people, of whom a secret random share r is used."""
-    if epsilon > 700:  # log(r e^epsilon), without overflow
+    """log(1 + r (e^epsilon - 1)): the epsilon of all people, of whom a secret random share r is used."""
+    if epsilon > 700:  # e^epsilon would overflow
         return epsilon + math.log(rate)
     return math.log1p(rate * math.expm1(epsilon))
 
 
-LEVEL = 0.05  # of the tests whose power is printed
+LEVEL = 0.05  # level of the tests whose power is printed
 BALLE = "Balle, Barthe and Gaboardi 2018, Theorem 9"
 
 
 @dataclass(frozen=True)
 class CollectionDesign:
-    """Design of a collection of reports, as far as privacy depends on it.
+    """Facts of a collection of reports on which privacy depends.
 
     Parameters
     ----------
     reports : int >= 1
-        Collections from one user that an adversary may link, k. The page multiplies k by the answers per
-        collection.
+        Number of collections from one user that an adversary may link. A collection may have several reports
+        of the user.
     response_rate : float in (0, 1]
-        Share of the invited who respond. By itself it promises nothing.
+        Share of the invited people who respond. It strengthens a guarantee only with ``secret_sample``.
     secret_sample : bool
-        Whether responders are a random set of fixed size and send equally many reports; they and the order
-        stay secret. SGD takes reports in the order of its steps, so a shuffler must choose that order.
-        Only a secret sample gives the invited more than a responder's guarantee.
+        Whether responders are a random set of fixed size, send equally many reports, and set and order stay
+        secret. SGD takes reports in the order of its steps, so a shuffler must choose this order.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional
-        n, for ``shuffled``.
+        Number of users. It is required if ``shuffled`` is True, and must be None otherwise.
     delta : float in (0, 1)
-        Delta of the (epsilon, delta) pairs.
+        Delta of the (epsilon, delta) guarantees.
     """
 
     reports: int = 1
@@ -86,20 +85,19 @@ class CollectionDesign:
             raise InputError("response_rate", self.response_rate, "a number in (0, 1]")
         if self.secret_sample and self.response_rate == 1:
             raise InputError("secret_sample", True, "a response_rate below 1: a sample of all is no secret")
-        if self.shuffled != (self.users is not None):
-            allowed = "a number with `shuffled`, nothing without it"
-            raise InputError("users", self.users, allowed)
-        if self.users is not None and not self.users >= 1:
+        if self.users is not None and not self.shuffled:
+            raise InputError("users", self.users, "needs `shuffled`")
+        if self.shuffled and not (self.users or 0) >= 1:
             raise InputError("users", self.users, "a whole number >= 1")
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Line of the page: the guarantee of ``release`` against an observer, ``against``, in several notions.
+    """Guarantee of a release, in words, against an observer, in words.
 
-    epsilon is of pure DP, mu of Gaussian DP, rho of zero-concentrated DP. ``epsilon_at_delta`` is the
-    smallest proved epsilon at ``delta``, ``renyi`` maps orders to Renyi divergences. ``unproved`` says why
-    there is no number.
+    epsilon is that of pure DP, mu that of Gaussian DP and rho that of zero-concentrated DP.
+    ``epsilon_at_delta`` is the smallest proved epsilon at ``delta``. ``renyi`` maps orders to Renyi
+    divergences. If nothing is proved, ``unproved`` has the reason.
     """
 
     scope: str
@@ -118,11 +116,11 @@ class Guarantee:
 
 @dataclass(frozen=True)
 class PrivacyPage:
-    """Privacy guarantee of a mechanism (or a central algorithm) in a design.
+    """Privacy guarantees of a mechanism, or of a central algorithm, in a design.
 
-    ``notion`` and ``unit`` are those of the guarantee that the page starts from. ``local``: it holds against
-    the collector of the reports too. ``guarantees`` is empty if nothing is protected. ``collected``:
-    sentences on what a planned collection asks of its users and what the collector sees.
+    ``notion`` and ``unit`` are those of one report. If ``local`` is True, the guarantee also holds against
+    the collector of the reports. If nothing is protected, ``guarantees`` is empty. ``collected`` has
+    paragraphs on what a planned collection asks of its users and what the collector sees.
     """
 
     name: str
@@ -135,14 +133,14 @@ class PrivacyPage:
     collected: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The page as plain values, for JSON. Missing values are None. No value is infinite or NaN."""
+        """The page as plain values for JSON. Missing values are None. No value is infinite or NaN."""
         result = asdict(self)
         for guarantee in result["guarantees"]:
             guarantee["renyi"] = {f"{order:g}": value for order, value in guarantee["renyi"].items()}
         return result
 
     def text(self) -> str:
-        """The page as text of 78 columns, ready to be filed."""
+        """The page as text of 78 columns."""
         settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
         return render(
             "privacy.txt.jinja",
@@ -165,7 +163,7 @@ def paragraph(text: str, indent: str = "") -> str:
 
 
 def odds(epsilon: float) -> tuple[str, str, str]:
-    """e^epsilon, the largest posterior of one of two equally likely values, and a test's largest power."""
+    """e^epsilon, the largest posterior of one of two equally likely values, and the best power."""
     factor = f"{math.exp(epsilon):.4g}" if epsilon < 50 else f"e^{epsilon:.4g}"
     sure = 1.0 / (1.0 + math.exp(-epsilon))
     # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
@@ -185,15 +183,15 @@ def privacy_page(
     design: CollectionDesign | None = None,
     collected: Sequence[str] = (),
 ) -> PrivacyPage:
-    """The privacy page of a mechanism or of an algorithm that is private by itself.
+    """Make the privacy page of a mechanism, or of an algorithm with a guarantee of its own.
 
-    ``name`` is its kind, ``settings`` are printed, and ``statement`` is what it guarantees:
-    ``mechanism.privacy()`` or ``algorithm.privacy(mechanism)``.
+    ``name`` is its kind, and ``settings`` are printed. ``statement`` is ``mechanism.privacy()`` or
+    ``algorithm.privacy(mechanism)``.
 
     Raises
     ------
     InputError
-        If the design is impossible, or the page does not know the notion of the statement.
+        If the page does not know the notion of the statement.
     """
     design = CollectionDesign() if design is None else design
     local = "central" not in statement.notion and statement.notion != "none"
@@ -233,12 +231,12 @@ def collected_words(collection: Collection) -> list[str]:
     return [" ".join(part.split()) for part in text.split("\n\n")]
 
 
-ANSWERED = "what an observer learns from seeing that the user answers is counted below, not here"
+ANSWERED = "what an observer learns from the fact that the user answers is counted below, not here"
 UNEVEN = "whether a user answers depends on the value"
 COMPOSED = (
-    "each report has fresh randomness; what is asked may depend on earlier reports",
+    "each report has fresh randomness (its question may depend on earlier reports)",
     "how many reports a user sends does not depend on the value",
-    "a report that is sent a second time is sent as it was, not randomised again",
+    "a report that is sent a second time is not randomised again",
 )
 
 
@@ -265,19 +263,18 @@ def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> 
 
 
 SECRET_SAMPLE = (
-    "the number of responders was fixed beforehand, and every set of that many of the invited is equally "
-    "likely to respond, whatever the values are",
-    "who responded and who did not stays secret: if an observer knows that a given person responded, only "
-    "the guarantees above hold",
-    "reports are seen without order, or in a uniformly random order that stays secret, not in that of "
-    "invitations or arrivals",
+    "the number of responders was fixed beforehand, and all sets of this many invited people are equally "
+    "likely to respond, for any values",
+    "who responded stays secret: if an observer knows that a person did, only the guarantees above hold",
+    "reports are seen without order, or in a uniformly random order that stays secret",
     "all responders send equally many reports",
 )
 
 NO_SECRET_SAMPLE = (
     "a response rate promises nothing if an observer knows something about the order of the reports, as in "
-    "the steps of LDP-SGD, or if the number of responders is left to chance. If the number was fixed "
-    "beforehand, and both the random set of responders and the order are secret, set `secret_sample`"
+    "the steps of LDP-SGD, or if the number of responders is random. Set `secret_sample` if this number was "
+    "fixed beforehand, all responders send equally many reports, and the random set of responders and the "
+    "order of the reports are secret"
 )
 
 
@@ -299,7 +296,7 @@ def sampled_release(
         found = notions(name, statement, design.reports * statement.reports, delta).get(notion)
         return None if found is None else amplify(found, rate)
 
-    # The record is in the sample with probability ``rate``: a delta of that size allows any release.
+    # A record is released with probability ``rate``. If delta is at least as large, epsilon is 0.
     hidden = design.delta >= rate
     pair = 0.0 if hidden else epsilon("epsilon_at_delta", design.delta / rate)
     return line(
@@ -314,8 +311,7 @@ def sampled_release(
 SECRET_ORDER = (
     "users come in a uniformly random order that stays secret, and identities are removed by a party "
     "that does not work with the observer",
-    "the other users randomise their reports as they should: those who do not, or who show the observer what "
-    "they sent, do not count among the users",
+    "all other users randomise their reports and keep them secret: users who do not are not counted",
     "every user sends one report",
 )
 

@@ -1,10 +1,12 @@
 """Guarantees of k reports about one user, and of reports in a secret order.
 
-An eps-DP release reveals no more than randomised response with this eps, whose k-fold composition is known
-exactly (Kairouz, Oh and Viswanath, 2015). Laplace noise of scale sensitivity/eps reveals less. For it a
-shift of one coordinate is the worst case among vectors of equal L1 distance. Compare the privacy losses of
-shifts a and b of two coordinates and of one shift a + b: the first has at least the density of the second
-inside (-(a + b), a + b) and less mass at both ends, so that their distribution functions cross once.
+An eps-DP release reveals at most as much as randomised response with this eps. The k-fold composition of
+randomised response is known (Kairouz, Oh and Viswanath, 2015).
+
+Laplace noise of scale sensitivity/eps reveals less. Among all shifts of a vector with equal L1 norm, the
+shift of a single coordinate reveals most. Proof: compare the privacy loss of shifts a and b of two
+coordinates with that of one shift a + b. The loss of the two shifts has a larger density inside
+(-(a + b), a + b) and less mass at both ends, so the two distribution functions cross once.
 """
 
 from __future__ import annotations
@@ -23,9 +25,9 @@ MIRONOV = "Mironov 2017"
 BUN = "Bun and Steinke 2016, Proposition 1.4"
 ZHU = "Zhu, Dong and Wang 2022 (composition of dominating pairs)"
 
-SHOWN_ORDERS = (2.0, 8.0, 32.0)
+SHOWN_ORDERS = (2.0, 8.0, 32.0)  # orders of the Renyi divergences on a page
 LARGEST_COUNT = 100_000
-LEAST_DELTA = 1e-10  # below it, rounding of the transforms that compose losses of Laplace noise could show
+LEAST_DELTA = 1e-10  # for a smaller delta rounding errors of composed Laplace noise could show
 
 
 def count_of(reports: int) -> int:
@@ -35,16 +37,15 @@ def count_of(reports: int) -> int:
 
 
 def composed_delta(epsilon: float, reports: int, at: float) -> float:
-    """The smallest delta for which k = ``reports`` eps-DP reports are (at, delta)-DP together.
+    """The smallest delta for which k = ``reports`` eps-DP reports together are (``at``, delta)-DP.
 
     delta = sum over l of C(k, l) max(0, p^(k-l) (1-p)^l - e^at p^l (1-p)^(k-l)), p = e^eps/(1 + e^eps).
-    The sum over outcomes is exact, whereas privacy loss distributions are rounded to a grid.
     """
     k, log_p = reports, -math.log1p(math.exp(-epsilon))
     terms = []
     log_choose = 0.0
     for l in range(k + 1):
-        # ln of p^(k-l) (1-p)^l less ln of e^at p^l (1-p)^(k-l)
+        # ln p^(k-l) (1-p)^l - ln e^at p^l (1-p)^(k-l)
         gap = (k - 2 * l) * epsilon - at
         if gap <= 0:
             break
@@ -54,7 +55,7 @@ def composed_delta(epsilon: float, reports: int, at: float) -> float:
 
 
 def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
-    """The inverse of :func:`composed_delta` for delta in (0, 1), by bisection."""
+    """The smallest ``at`` of :func:`composed_delta` for delta in (0, 1), by bisection."""
     count = count_of(reports)
     low, high = 0.0, count * epsilon
     if composed_delta(epsilon, count, 0.0) <= delta:
@@ -69,12 +70,12 @@ def composed_epsilon(epsilon: float, reports: int, delta: float) -> float:
 def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
     """Epsilon of the outcome of an invitation: no answer, or answers that are eps-DP together.
 
-    With r_1 and r_0 the probabilities of an answer if the user's value lies below or above a point,
+    r_1 and r_0 are the probabilities of an answer if the value of the user lies below or above a point. The
+    largest log ratio of the probabilities of an outcome is at most
 
         max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|)
 
-    is the largest log ratio of probabilities over all outcomes, infinite if silence, or an answer, comes from
-    one side alone. It is exact for randomised response, and an upper bound for all others.
+    with equality for randomised response. It is infinite if r_1 != r_0 and one of both is 0 or 1.
     """
     accounting.check_positive("epsilon", epsilon)
     if below == above:
@@ -86,10 +87,9 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
 
 
 def notions(name: str, statement: PrivacyStatement, count: int, delta: float) -> dict[str, Any]:
-    """Guarantee of ``count`` of the reports that a statement is about, together, and its sources.
+    """Guarantee of ``count`` reports together, each with the guarantee of a statement, and its sources.
 
-    epsilon of pure DP, the least epsilon known at delta, mu, rho and the Renyi divergence by order. A missing
-    one does not follow.
+    Keys are fields of ``Guarantee``. A notion that does not follow from the statement is missing.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def notions(name: str, statement: PrivacyStatement, count: int, delta: float) ->
 
 
 def pure_notions(epsilon: float, count: int, delta: float, laplace: bool = False) -> dict[str, Any]:
-    """Guarantee of eps-DP reports. ``laplace``: they have Laplace noise, of which more is known."""
+    """Guarantee of eps-DP reports. Laplace noise has a stronger guarantee than others."""
     least, more = composed_epsilon(epsilon, count, delta), [f"{MIRONOV}, Proposition 5"]
     if laplace:
         more = [ZHU, f"{MIRONOV}, Proposition 6"]
@@ -135,34 +135,31 @@ def pure_notions(epsilon: float, count: int, delta: float, laplace: bool = False
         "epsilon_at_delta": least,
         "mu": math.sqrt(count) * accounting.mu_of_pure(epsilon),
         "rho": count * epsilon**2 / 2,
-        "renyi": renyi_of_pure(epsilon, SHOWN_ORDERS, count, laplace),
+        "renyi": {order: count * renyi_divergence(epsilon, order, laplace) for order in SHOWN_ORDERS},
         "sources": (KAIROUZ, f"{DONG} (trade-off function of pure DP)", BUN, *more),
     }
 
 
-def renyi_of_pure(
-    epsilon: float, orders: tuple[float, ...], count: int, laplace: bool = False
-) -> dict[float, float]:
-    import dp_accounting
-    from scipy import special
+def renyi_divergence(epsilon: float, order: float, laplace: bool = False) -> float:
+    """Renyi divergence of order a > 1 of randomised response, or of Laplace noise (Mironov, 2017).
 
-    event: Any
+    Proposition 5: ln(p^a (1-p)^(1-a) + (1-p)^a p^(1-a))/(a - 1) with p = e^eps/(1 + e^eps).
+    Proposition 6: ln(a/(2a-1) e^((a-1) eps) + (a-1)/(2a-1) e^(-a eps))/(a - 1).
+    """
+    # The two terms are first e^((a-1) eps) and second e^(-a eps).
+    first = second = 1.0 / (1.0 + math.exp(-epsilon))
     if laplace:
-        relation, event = "ADD_OR_REMOVE_ONE", dp_accounting.LaplaceDpEvent(1.0 / epsilon)
-    else:  # probability that a fair coin replaces the answer
-        coin = 2.0 * float(special.expit(-epsilon))
-        relation, event = "REPLACE_ONE", dp_accounting.RandomizedResponseDpEvent(coin, 2)
-    accountant = dp_accounting.rdp.RdpAccountant(orders, dp_accounting.NeighboringRelation[relation])
-    accountant.compose(event, count)
-    # Capped by pure DP, the value if the coin's probability underflows.
-    return {o: min(float(r), count * epsilon) for o, r in zip(orders, accountant.rdp, strict=True)}
+        first, second = order / (2.0 * order - 1.0), (order - 1.0) / (2.0 * order - 1.0)
+    larger = math.log(first) + (order - 1.0) * epsilon
+    smaller = math.log(second) - order * epsilon
+    return (larger + math.log1p(math.exp(smaller - larger))) / (order - 1.0)
 
 
 def shuffled_epsilon(statement: PrivacyStatement, users: int, delta: float) -> float | None:
-    """Epsilon at delta of the reports of all users in a secret random order, one each; None if unproved.
+    """Epsilon at delta of the reports of all users in a secret random order, one for each user, or None.
 
-    The guarantee of a single report holds for any shuffler. That of Gaussian reports is the least over their
-    pairs (eps_0, delta_0); half of delta is for delta_0.
+    It is at most the epsilon of a single report. Gaussian reports have many pairs (eps_0, delta_0). Half of
+    delta is for delta_0, and the least result is taken.
     """
     if statement.mu is not None:
         largest, found = largest_local_epsilon(users, delta / 2), []

@@ -312,8 +312,9 @@ class CountsReader(ReportReader):
             row["asked"] = True
             if collection.adversarial_share and row["lower"] is not None:
                 z = constants.normal_quantile(0.5 + row["level"] / 2.0)
-                limits = cast(Any, row.of).widened(record, row["coordinate"], z, collection.adversarial_share)
-                row.set_limits(*limits)
+                tau, share = self.taus[row["coordinate"]], collection.adversarial_share
+                limits = cast(Any, row.of).limits
+                row.set_limits(*cast(Histograms, found).widened(tau, z, limits, share))
         first = [row for row in rows if row.of == asked[0] and row["level"] == collection.levels[0]]
         return self.result(
             rows,
@@ -419,7 +420,7 @@ class RoundsReader(CountsReader):
         turns, questions = (values[:rows].astype(np.int64) for values in (chunk.rounds, chunk.questions))
         for turn in np.unique(turns).tolist():
             if turn != self.turn:
-                self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts).thresholds[turn - 1]
+                self.thresholds = fold_rounds(self.protocol, self.taus[0], self.counts).last[turn - 1, :, 0]
                 self.turn = turn
             here = turns == turn
             if (earlier := self.threshold_error(chunk, questions, here)) is not None:
@@ -438,7 +439,7 @@ class RoundsReader(CountsReader):
         fault = first_error(chunk, "question", chunk.questions, here & ~np.isfinite(expected), least)
         if chunk.thetas is None:
             return fault
-        low, high = self.protocol.ends
+        low, high = self.protocol.range
         thetas = chunk.thetas[: len(questions), 0]
         apart = here & (np.abs(thetas - expected) > TOLERANCE * (high - low))
         wanted = f"{float(expected[int(np.argmax(apart))])!r}, which follows from the rounds before"

@@ -111,9 +111,6 @@ class Methods:
     def unusable(self, method: IntervalMethod) -> str | None:
         if method.reads_truth():
             return "It needs the truth."
-        missing = [name for name in type(method).grid_defaults((1,)) if getattr(method, name) is None]
-        if missing:
-            return f"It needs {missing[0]}, which has to be chosen before the reports come."
         if not method.applies(self.source):
             return "It needs data that no transcript has."
         if any(method.runs(level) > 1 for level in self.collection.levels):
@@ -185,7 +182,6 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
                     for name, values in result.diagnosis.items()
                     if name not in OF_THE_TRUTH
                 }
-                ended = result.range_end is not None and bool(result.range_end[at, j, 0])
                 row = Row(
                     method=method.kind,
                     **own,
@@ -196,7 +192,8 @@ def rows_of(record: Record, n: int, methods: Sequence[IntervalMethod], levels: S
                     se=None if result.se is None else number(result.se[j, 0]),
                     **checks,
                 )
-                row.set_limits(float(result.lower[at, j, 0]), float(result.upper[at, j, 0]), ended)
+                limits = float(result.lower[at, j, 0]), float(result.upper[at, j, 0])
+                row.set_limits(*limits, checks.get("range_end") == 1.0)
                 row.of, row.own, row.checks = method, own, checks
                 found.append(row)
     return found
