@@ -67,7 +67,7 @@ def forge_without_rows(part):
 @pytest.mark.parametrize(
     ("damage", "refusing", "named"),
     [
-        (cut_by_a_byte, OF_ROWS | {"report", "cite"}, "name"),
+        (cut_by_a_byte, OF_ROWS | {"report"}, "name"),
         (lambda part: shutil.rmtree(part.parent), OF_ROWS - {"replay"} | {"report", "cite"}, "parent"),
         (forge_without_rows, OF_ROWS, "name"),
     ],

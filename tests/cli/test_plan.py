@@ -148,7 +148,7 @@ def test_users_answers_and_budget_of_every_row(ldpflow, pilot, monkeypatch):
         assert (
             " 500,000 " in row and f" {math.ceil(users / 0.4):,} " in row and row.split()[-2:] == ["1", "1"]
         )
-    assert "Every quantile has users of its own." in shown.out
+    assert "users of its own, 400,000 in all (1,000,000 invitations)." in shown.out
 
 
 def test_codes_for_no_value_are_pointed_out(ldpflow, pilot):
