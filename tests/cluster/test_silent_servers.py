@@ -78,7 +78,7 @@ def test_a_server_that_is_no_head(tmp_path, monkeypatch, capsys, answer):
     monkeypatch.setenv("RAY_AUTH_MODE", "token")  # which `Jobs` sets, so that it is gone after the test
     with serving(answer) as address:
         began = time.monotonic()
-        assert main(["submit", "quickstart", "--out", str(tmp_path / "run"), "--address", address]) == 2
+        assert main(["submit", "quickstart", "--out", f"file://{tmp_path}/run", "--address", address]) == 2
         assert time.monotonic() - began < 60
     printed = capsys.readouterr()
     assert printed.out == ""
