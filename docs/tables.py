@@ -27,7 +27,7 @@ no-search: true
 
 # Columns of all tables
 
-This page has type, unit and meaning of each column of the tables of a run. All these tables are Parquet files.
+This page has type, unit and meaning of each column of the tables of a run. All tables are Parquet files.
 `ldpflow export RUN -o FILE` copies all tables into one DuckDB file, with the same names of columns.
 `python docs/tables.py` writes this page from the declarations of the components.
 
@@ -74,9 +74,9 @@ with those of the oracle. [Reading the results](reading-results.md) has formulas
 
 {derived}
 
-A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has further columns at the end. The looks
-of a row are all n of the grid from `first_n` of `[monitor]` to the n of the row. A replicate stops at the first
-look at which its interval is shorter than the target length.
+A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has further columns at the end. The
+looks of a row are all n of the grid from `first_n` of `[monitor]` to the n of the row. A replicate stops at
+the first look at which its interval is shorter than the target length.
 
 {monitored}
 
@@ -119,10 +119,10 @@ clipping](adaptive_clipping.md)). These constants are columns of both summaries,
 
 MEANINGS = {
     "looks": "number of looks of the row",
-    "coverage_all_n": "share of intervals that cover at all looks, among replicates with an interval at all looks",
-    "coverage_all_n_failures_as_misses": "share of all replicates whose intervals cover at all looks",
+    "coverage_all_n": "share that covers at all looks, of the replicates with an interval at all looks",
+    "coverage_all_n_failures_as_misses": "share that covers at all looks, of all replicates",
     "stopped_share": "share of replicates that stop at one of the looks",
-    "coverage_at_stop": "share of the stopped replicates whose interval covers at the look at which they stop",
+    "coverage_at_stop": "share of the stopped replicates whose interval covers at the look that stops them",
     "stop_n_mean": "mean n at which replicates stop",
     "stop_n_median": "median n at which replicates stop",
 }
