@@ -27,7 +27,7 @@ no-search: true
 
 # Columns of all tables
 
-Type, unit and meaning of each column, table by table. Every table of a run is Parquet.
+This page has type, unit and meaning of each column of the tables of a run. All tables are Parquet files.
 `ldpflow export RUN -o FILE` copies all tables into one DuckDB file, with the same names of columns.
 `python docs/tables.py` writes this page from the declarations of the components.
 
@@ -46,23 +46,24 @@ may be wrong. For a mean length keep the rows with `status = 'ok'`.
 {replicates}
 
 Some interval methods add columns to the runs that use them. These are settings, which identify a cell, and
-diagnostics. In rows of other methods they are null. The metadata of the Arrow field has unit and meaning.
+diagnostics. In rows of other methods they are null. The column `of` names the methods. A table that is read
+by PyArrow has unit and meaning in the metadata of the column's field.
 
 {further}
 
 ## paths.parquet: a row per path
 
-This table has the [columns of the path](#columns-of-a-path) and its settings. It is written with the summary.
-An exported file calls it `paths`.
+This table has the [columns of the path](#columns-of-a-path) and its settings. A sweep writes it together with
+the summary. In an exported file its name is `paths`.
 
 ## summary.parquet: a row per cell and coordinate
 
-First come the [columns of the path](#columns-of-a-path) and its settings. A vector is JSON text. A setting
-that a kind lacks is null. Then come these columns:
+The first columns are the [columns of the path](#columns-of-a-path) and its settings. A vector is stored as
+JSON text. A setting that the components of the path do not have is null. Then come these columns:
 
 {summary}
 
-Then come summaries of the diagnostics that the methods of the run add:
+Then come summaries of the diagnostics of the methods in the column `of`:
 
 {summaries}
 
@@ -73,7 +74,9 @@ with those of the oracle. [Reading the results](reading-results.md) has formulas
 
 {derived}
 
-A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has these columns last:
+A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has further columns at the end. The
+looks of a row are all n of the grid from `first_n` of `[monitor]` to the n of the row. A replicate stops at
+the first look at which its interval is shorter than the target length.
 
 {monitored}
 
@@ -81,44 +84,47 @@ A study with `[monitor]` ([arena.md](arena.md#looking-before-the-end)) has these
 
 {paths}
 
-The settings of a path, with the kinds of component (`of`) that have them:
+The settings of a path are in the next table. The column `of` names the kinds of component that have the
+setting. A symbol such as w*, kappa or T is explained in the help of the component, for example by
+`help(lf.LeastSquares)`.
 
 {settings}
 
 ## trajectories/: a row per replicate and checkpoint
 
-A study with `[trajectory]` has this table. Its rows are in one folder per path. A number that a path does not
-have is null.
+A study with `[trajectory]` has this table. Its rows are in one folder per path. A number that does not exist
+for a path is null.
 
 {trajectories}
 
 ## trajectories.parquet: a row per path, checkpoint and statistic
 
-An exported file calls this table `trajectory_summary`. First come `path` and the settings of the path as in
-summary.parquet. Then come these columns:
+In an exported file the name of this table is `trajectory_summary`. The first columns are `path` and the
+settings of the path, as in summary.parquet. Then come these columns:
 
 {followed}
 
-`stat` is the name of a column of trajectories/. Runs over many epochs also have {means} at the last step.
-They are means over the checkpoints of a path before the last.
+`stat` is the name of a column of trajectories/. Algorithms of many epochs also have the statistics
+{means} at the last step. These are means over
+all checkpoints of a path before the last.
 
 ## What follows from the settings of a path
 
-Algorithms that depend on n ([momentum](momentum.md), [adaptive clipping](adaptive_clipping.md)) add these
-columns to both summaries after the settings:
+Some algorithms compute constants from their settings and n ([momentum](momentum.md), [adaptive
+clipping](adaptive_clipping.md)). These constants are columns of both summaries, after the settings:
 
 {follows}
 """
 
 
 MEANINGS = {
-    "looks": "number of looks: the n of the grid from first_n up to the n of the row",
-    "coverage_all_n": "share that cover at all looks, of the replicates with an interval at all looks",
-    "coverage_all_n_failures_as_misses": "share that cover at all looks, of all replicates",
-    "stopped_share": "share of replicates that stop: at some look the interval is shorter than the target",
-    "coverage_at_stop": "share of these replicates whose interval covers at the first such look",
-    "stop_n_mean": "mean n of the first such look",
-    "stop_n_median": "median n of the first such look",
+    "looks": "number of looks of the row",
+    "coverage_all_n": "share that covers at all looks, of the replicates with an interval at all looks",
+    "coverage_all_n_failures_as_misses": "share that covers at all looks, of all replicates",
+    "stopped_share": "share of replicates that stop at one of the looks",
+    "coverage_at_stop": "share of the stopped replicates whose interval covers at the look that stops them",
+    "stop_n_mean": "mean n at which replicates stop",
+    "stop_n_median": "median n at which replicates stop",
 }
 
 UNITS = {"looks": "count", "stop_n_mean": "users", "stop_n_median": "users"}
@@ -129,13 +135,13 @@ SUMMARY_COLUMNS = (
     Column("step", "int64", "steps", "steps made"),
     Column("stat", "string", "-", "name of the statistic"),
     Column("replicates", "int64", "count", "number of replicates, diverged ones included"),
-    Column("failures", "int64", "count", "number of diverged replicates, which no other number includes"),
+    Column("failures", "int64", "count", "number of diverged replicates, which the other columns leave out"),
     Column("mean", "double", "of stat", "mean over the R replicates that did not diverge"),
     Column("mcse", "double", "of stat", "Monte Carlo standard error of the mean, sd / sqrt(R)"),
-    Column("q05", "double", "of stat", "5% quantile over these replicates"),
-    Column("q50", "double", "of stat", "median over these replicates"),
-    Column("q95", "double", "of stat", "95% quantile over these replicates"),
-    Column("max", "double", "of stat", "largest value over these replicates"),
+    Column("q05", "double", "of stat", "5% quantile over the R replicates"),
+    Column("q50", "double", "of stat", "median over the R replicates"),
+    Column("q95", "double", "of stat", "95% quantile over the R replicates"),
+    Column("max", "double", "of stat", "largest value over the R replicates"),
 )
 """Columns of the summary of trajectories that are not those of a path."""
 
@@ -145,8 +151,8 @@ THEORY = (
         "theory_limit",
         "double",
         "of stat",
-        "limit of the mean: its leading term as n grows, or for `mean_gradient_norm` the rate of the theorem "
-        "without its constant; null if there is none",
+        "leading term of the mean as n grows, or for `mean_gradient_norm` the rate of the theorem without "
+        "its constant; null if there is none",
     ),
 )
 """Columns of theory, after the columns of statistics."""
@@ -204,7 +210,7 @@ def derived() -> Iterable[Column]:
         "main_cause",
         "string",
         "-",
-        "`bias`, `length`, `variability` or `shape`: the effect with the largest part in the gap between "
+        "`bias`, `length`, `variability` or `shape`: the effect that explains most of the gap between "
         "coverage and level; `left` if no effect is clear, `none` if there is no gap, null if undefined",
     )
 
