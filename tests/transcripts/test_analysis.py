@@ -305,8 +305,9 @@ def test_a_method_to_report_is_of_each_quantile():
     problem = UnknownLaw(d=2, taus=(0.3, 0.6), several=True)
     path = CollectedPath(problem, lf.Cells(epsilon=2.0), lf.LdpSgd())
     methods = Methods(path, read_collection(CELLS | {"method": CUBIC}))
-    assert methods.planned.degree == 3 and methods.planned.separate and methods.notes() == []
-    (note,) = Methods(path, read_collection(CELLS | {"method": [{"kind": "TR", "degree": 1}]})).notes()
+    assert methods.planned.degree == 3 and methods.planned.separate and methods.notes((), 1000) == []
+    line = read_collection(CELLS | {"method": [{"kind": "TR", "degree": 1}]})
+    (note,) = Methods(path, line).notes((), 1000)
     assert "keeps the bias that curvature gives" in note
 
 
