@@ -78,7 +78,7 @@ def test_the_method_to_report(rows, analysis):
 
 
 def test_degree_2_is_reported_where_degree_3_has_no_interval():
-    """With the reason: the score set of the cubic has no end here, that of the parabola has one."""
+    """The score set of the cubic has no end here, that of the parabola has one."""
     rows, _ = demo(n=2000, c=20.0)
     settings = SETTINGS | {"algorithm": {"c": 20.0, "gamma": 0.51}}
     found = analyse(as_table(rows), settings | {"method": CUBIC})
