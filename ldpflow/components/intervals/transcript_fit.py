@@ -423,7 +423,7 @@ class QuadraticFit:
 
     def combine(self, v: list[Array]) -> Array:
         """Sum of v_m times coefficient m of each P_j, shape (d, R)."""
-        return product(np.stack(v)[None], self.coefficients)[0]
+        return np.asarray(product(np.stack(v)[None], self.coefficients)[0])
 
     def variances(self, covariance: Array) -> Array:
         """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R). S has shape (d, d, R)."""
@@ -432,7 +432,7 @@ class QuadraticFit:
     def form(self, v: list[Array]) -> Array:
         """v' M^-1 v, shape (R,)."""
         vector = np.stack([np.broadcast_to(value, self.condition.shape) for value in v])
-        return apply(vector[None], apply(self.precision, vector))[0] / self.count
+        return np.asarray(apply(vector[None], apply(self.precision, vector))[0] / self.count)
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
         """dP_j/dx_j at a point (d, R) in the unit of theta, and its variance for S_jj = 1."""

@@ -142,7 +142,10 @@ def analyse(
 
 
 def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the given settings with those in the metadata of all parts. Given :data:`WISHES` win."""
+    """Merge the given settings with those in the metadata of all parts.
+
+    Given settings of :data:`WISHES` replace those in the metadata. All others must agree.
+    """
     found = dict(given)
     users: list[Any] = []
     for part in source.parts:
@@ -194,9 +197,7 @@ class ReportReader:
     def check_n(self) -> None:
         n, steps = self.collection.n, self.collection.steps
         if n is not None and steps(n) != steps(self.rows) and self.rows != self.collection.users_asked(n):
-            hint = (
-                "Was a file cut off, or joined? If these are all reports that came, give their number as `n`."
-            )
+            hint = "Was a file cut off or added? If all reports that came are here, give their number as `n`."
             raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
     def read(self) -> None:
@@ -464,7 +465,8 @@ def read_bits(
     wrong = pc.index(right, False).as_py()
     if wrong < 0:
         return np.frombuffer(b"".join(texts.to_pylist()), np.uint8).reshape(-1, width) - ord("0"), None
-    found = texts[wrong].as_py().decode("utf-8", "backslashreplace")
+    shown = texts[wrong].as_py().decode("utf-8", "backslashreplace")
+    found = shown if len(shown) <= 40 else f"{shown[:40]}..."
     error = RowError(chunk.first + int(rows[wrong]), "report", found, f"a text of {width} digits 0 and 1")
     return np.empty((0, width), np.uint8), error
 

@@ -294,7 +294,7 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
         raise InputError("protocol.k", None, "the number of bins that the devices used")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
-            raise InputError(f"protocol.{name}", table[name], f"{value}, which devices have")
+            raise InputError(f"protocol.{name}", table[name], f"{value}: others are for simulated users")
     if not taus:
         raise InputError("problem.kind", "other", "quantile or quantiles, with a protocol")
     if not isinstance(protocol, OneShot) and len(taus) > 1:

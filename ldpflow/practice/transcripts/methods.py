@@ -57,7 +57,7 @@ class Methods:
     """Interval methods of an analysis.
 
     ``asked``: methods whose rows are printed. ``fits``: regressions that the verdict needs. ``planned``: the
-    method to report if the settings name it, or None. ``separate``: whether there are several quantiles, each
+    method that the settings ask to report, or None. ``separate``: whether there are several quantiles, each
     with a regression of its own.
     """
 

@@ -545,9 +545,9 @@ def odd_shares(
 def answer_oddities(counts: NDArray[np.int64], p: float) -> list[str]:
     """Sentences on odd shares of the k answers of randomised response, each true with probability p.
 
-    Whatever the values of the users, a report is any of the answers with probability between (1 - p)/(k - 1)
-    and p. A share that is five standard deviations outside is no error, but raises the flag ``odd_reports``:
-    the devices may have another mechanism, or reports were made up.
+    Whatever the values of the users, each answer has a probability between (1 - p)/(k - 1) and p. A share
+    that is five standard deviations outside is no error, but raises the flag ``odd_reports``: the devices may
+    have another mechanism, or reports were made up.
     """
     names, low = [f"reports {answer}" for answer in range(len(counts))], (1.0 - p) / (len(counts) - 1)
     rows = np.full(len(counts), counts.sum())

@@ -50,7 +50,7 @@ ARRIVAL = {
 
 MEANING = {
     "too_short": "the run is short for its steps: TR's interval is wide and somewhat unreliable, "
-    "those around the average (BB, BM, SN, ...) are far too narrow",
+    "intervals around the average (BB, BM, SN, ...) are far too narrow",
     "poor_fit": "degree 2 does not describe the run: use degree 3",
     "poor_fit_3": "degree 3 does not describe the run: trust no interval here",
     "early_steps": "the first 3 to 6% of the steps move the estimate by more than a standard error: take "
@@ -61,10 +61,10 @@ MEANING = {
     "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
     "around the average",
-    "odd_reports": "the reports do not look like the mechanism's",
+    "odd_reports": "the reports do not look like reports of the mechanism",
     "range_end": "the interval ends at the public range, so that its length measures nothing: more users are "
     "needed, or a wider range",
-    "unasked": "a question fell to no user: take fewer bins",
+    "unasked": "no user got one of the questions: take fewer bins",
 }
 """Meaning of a flag, and what to do."""
 
