@@ -30,9 +30,9 @@ V is that of the base: of TRC without the small-run factor, the true covariance 
     V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/M,        q the chi-squared quantile, d degrees of freedom
     V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/(M - 1),  q = d (M - 1)/(M - d) F_(d, M - d)   (Hotelling)
 
-Batch k has n_k steps with mean X_k, and Xbar is the mean of all batches. For TRC and Sigma q is the
-chi-squared quantile. The limits of a coordinate are thetabar_j -+ sqrt(q V_jj/n),
-the projection of the ellipsoid. All d intervals hold together at least as often as the region.
+Batch k has n_k iterates with mean X_k, and Xbar is the mean of the iterates of all batches. For TRC and Sigma
+q is the chi-squared quantile. The limits of a coordinate are thetabar_j -+ sqrt(q V_jj/n), the projection of
+the ellipsoid. All d intervals hold together at least as often as the region.
 """
 
 from __future__ import annotations
