@@ -78,7 +78,7 @@ def test_the_method_to_report(rows, analysis):
 
 
 def test_degree_2_is_reported_where_degree_3_has_no_interval():
-    """With the reason: the score set of the cubic has no end here, that of the parabola has one."""
+    """The score set of the cubic has no end here, that of the parabola has one."""
     rows, _ = demo(n=2000, c=20.0)
     settings = SETTINGS | {"algorithm": {"c": 20.0, "gamma": 0.51}}
     found = analyse(as_table(rows), settings | {"method": CUBIC})
@@ -305,8 +305,9 @@ def test_a_method_to_report_is_of_each_quantile():
     problem = UnknownLaw(d=2, taus=(0.3, 0.6), several=True)
     path = CollectedPath(problem, lf.Cells(epsilon=2.0), lf.LdpSgd())
     methods = Methods(path, read_collection(CELLS | {"method": CUBIC}))
-    assert methods.planned.degree == 3 and methods.planned.separate and methods.notes() == []
-    (note,) = Methods(path, read_collection(CELLS | {"method": [{"kind": "TR", "degree": 1}]})).notes()
+    assert methods.planned.degree == 3 and methods.planned.separate and methods.notes((), 1000) == []
+    line = read_collection(CELLS | {"method": [{"kind": "TR", "degree": 1}]})
+    (note,) = Methods(path, line).notes((), 1000)
     assert "keeps the bias that curvature gives" in note
 
 

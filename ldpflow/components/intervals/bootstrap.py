@@ -4,24 +4,27 @@
 
     l = floor(n^beta), m = floor(n/l),  D_j = sum of (theta_b - thetabar) over block j
     thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j,   k = 1..B,   eps iid, mean 0, variance 1, bounded
-    interval of level 1 - 2a:  [thetabar + q_a, thetabar + q_{1-a}],  q_a the type-7 quantile
+    interval of level 1 - 2a:  [thetabar + q_a, thetabar + q_{1-a}]
 
-Given the path, the replications have mean 0 and variance sum_j D_j^2/(m l)^2. The standard error of the
-method is the square root of this variance.
+theta_b is the iterate of step b, and q_a the type-7 quantile of the replications thetabar*(k). Given the
+path, the replications have mean 0 and variance sum_j D_j^2/(m l)^2. The standard error of the method is the
+square root of this variance.
 
 **CHB**, cheap bootstrap (Lam and Wang, 2026): a few replications and a t quantile
 
     S2 = B^-1 sum_k thetabar*(k)^2,   interval thetabar -+ t_B sqrt(S2)
 
-thetabar*(1), ..., thetabar*(B) are the first B replications of BB. Given the path, the mean of S2 is the
-variance of a replication of BB. If this variance is too small, CHB is too short as well.
+t_B is the quantile of Student's t with B degrees of freedom. thetabar*(1), ..., thetabar*(B) are the first B
+replications of BB. Given the path, the mean of S2 is the variance of a replication of BB. If this variance is
+too small, the intervals of CHB are too short as well.
 
 **PB**, perturbed paths (Fang, Xu and Yang, 2018; see algorithm budget_split)
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-With a split budget the interval is conservative. Random weights w with E w = 1 and E w^2 = 2 multiply the
-privacy noise of perturbed paths. The covariance of this noise is 2 S_LDP, but S_LDP in the path itself.
+thetabar_n^(k) is the average of the k-th perturbed path. With a split budget the interval is conservative.
+The privacy noise of the path itself has covariance S_LDP. In a perturbed path random weights w with E w = 1
+and E w^2 = 2 multiply the noise, so the noise has covariance 2 S_LDP.
 """
 
 from __future__ import annotations
@@ -55,7 +58,7 @@ from ldpflow.settings import Setting
 
 REPLICATIONS = Setting("count", "number of bootstrap replications of BB and CHB", logarithmic=True)
 SIGNATURE = "void(uint64[::1], float64[::1], float64, float64[:, ::1])"
-GROUP = 4  # blocks that are added at once, so that the state of a lane stays in registers
+GROUP = 4  # blocks that are added at once, so that the random state of a lane stays in registers
 GROUP_SIZE = GROUP * LANES
 FIRST_BIT = np.uint64(63)
 SQRT_3 = float(np.sqrt(3.0))
@@ -119,7 +122,7 @@ class BlockBootstrap(PathIntervalMethod):
     def around(
         self, estimate: Array, deviations: Array, values: Array, count: int, levels: Sequence[float]
     ) -> Intervals:
-        """Intervals from D_j, shape (m, d, R), and the result of :meth:`replicates`. ``count`` is m l."""
+        """Intervals from D_j, shape (m, d, R), and ``values`` of :meth:`replicates`. ``count`` is m l."""
         sd = np.sqrt(in_order(deviations * deviations))
         values.sort(axis=-1)
         values /= count
@@ -200,7 +203,7 @@ def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-
 def add_blocks(kernel, s0, s1, s2, s3, deviations, m, j, eps, total):  # type: ignore[no-untyped-def]
     """Add eps_i D_i of ``kernel.BLOCKS`` blocks from block j on, in order.
 
-    The loops read slices from index 0, since tests of the index would make loads slower.
+    The loops index slices from 0. With other indices each load would first test the index.
     """
     first = total[:LANES]
     D = deviations[j * LANES : (j + kernel.BLOCKS) * LANES]
@@ -257,10 +260,8 @@ class PerturbedBootstrap(PathIntervalMethod):
     around_average = True
 
     def unmet_need(self, source: PathSource) -> str:
-        reason = super().unmet_need(source)
-        return reason or (
-            "" if source.algorithm.perturbed_paths() else "it needs the perturbed paths of budget_split"
-        )
+        needed = "it needs the perturbed paths of budget_split"
+        return super().unmet_need(source) or ("" if source.algorithm.perturbed_paths() else needed)
 
     def running_sums(self, dimension: int) -> tuple[str, ...]:
         return (PERTURBED,)

@@ -1,14 +1,17 @@
-"""Records of protocols that make no path, and intervals from them.
+"""Records of protocols that make no path, and intervals from these records.
+
+F is the distribution function of the values of the users.
 
 **inversion** inverts the test of F(x) = tau on a private histogram. Its interval spans the points x with
 |F^(x) - tau| <= z se(x). F^ is the unbiased estimate of F at the edges of the bins, and se is its standard
 error under F(x) = tau.
 
-**fieller** reads the local logistic fit of protocol ``rounds``. Its interval is
+**fieller** reads the fit logit F(x) = a + b u of protocol ``rounds``, in a window around the quantile. Its
+interval is
 
-    {x : (a + b u - logit tau)^2 <= z^2 Var(a + b u)},   u = (x - centre of the window)/(half its width)
+    {x : (a + b u - logit tau)^2 <= z^2 Var(a + b u)},   u = (x - centre)/(half width of the window)
 
-No proof is claimed.
+For this interval no proof is claimed.
 """
 
 from __future__ import annotations
@@ -46,7 +49,7 @@ class CountsRecord(Record):
         return self.quantiles
 
     def finite(self, n: int) -> NDArray[np.bool_]:
-        # Nothing can overflow.
+        # Counts cannot overflow.
         return np.ones(len(self.replicates), dtype=bool)
 
 
@@ -86,8 +89,9 @@ class Inversion(IntervalMethod):
     Parameters
     ----------
     limits : str
-        ``outer`` rounds limits outwards to edges of bins. They are valid for every law inside a bin. ``line``
-        interpolates linearly between edges. These limits are shorter, and need a small bias inside a bin.
+        ``outer`` rounds limits outwards to edges of bins. These limits are valid for every law inside a bin.
+        ``line`` interpolates linearly between edges. Its limits are shorter. They are valid if the
+        interpolation has little bias.
     """
 
     kind: Literal["inversion"] = "inversion"
@@ -123,7 +127,7 @@ class Fieller(IntervalMethod):
     cites = ("fieller1954",)
     record = SearchRecord
     diagnostics = (RANGE_END,)
-    undefined_where = "the thresholds leave no bounded set"
+    undefined_where = "the set of Fieller's method is not bounded"
 
     def intervals(self, record: SearchRecord, n: int, levels: Sequence[float]) -> Intervals:
         return record.found.intervals(normal_quantiles(levels).tolist())

@@ -34,7 +34,7 @@ BatchRule = Annotated[
         pattern=r"^(half|third|[1-9][0-9]{0,3}n\^0?\.[0-9]{1,6}|n\^0?\.[0-9]{1,6}|[1-9][0-9]{0,11})$",
         description="half, third, a power of n such as n^0.75 or 3n^0.75, or a number of steps",
     ),
-    Setting("-", "length of equal batches: `half`, `third`, `3n^0.75` for 3 floor(n^0.75), or a number"),
+    Setting("-", "length of equal batches: rule `half` or `third` of EBS, `3n^0.75`, or a number of steps"),
 ]
 BatchFactor = Annotated[float, Field(ge=1e-6, le=1e6), BLOCK_C]
 DEGREE = Setting("-", "degree of TR's polynomial")
@@ -48,7 +48,7 @@ BurnIn = Annotated[
 ]
 StepVariance = Annotated[
     Literal["known", "residual"],
-    Setting("-", "S of TR: `known` from problem and mechanism at theta*, or `residual` from the fit"),
+    Setting("-", "covariance of the private gradient in TR: `known` at theta*, or `residual` from the fit"),
 ]
 SmallRun = Annotated[bool, Setting("-", "whether half widths are multiplied by K/(K - 4), at most 2")]
 
@@ -110,7 +110,10 @@ class IntervalMethod(Settings):
         return (*cls.setting_columns(), *cls.diagnostics)
 
     def applies(self, source: Any) -> bool:
-        """Whether a simulator makes the records that this method needs. If not, a study has no such cell."""
+        """Whether a simulator makes the records that this method needs.
+
+        A study has no cells of this method with other simulators.
+        """
         return not self.unmet_need(source)
 
     def unmet_need(self, source: Any) -> str:
@@ -129,7 +132,7 @@ class IntervalMethod(Settings):
         return None
 
     def unsuitable_at(self, source: Any, n: int) -> str | None:
-        """A warning about n users of a simulator, or None."""
+        """A warning that n users of a simulator do not suit the method, or None."""
         return None
 
     def reads_truth(self) -> bool:
@@ -145,14 +148,14 @@ class IntervalMethod(Settings):
         return 1
 
     def finite(self, record: Any, n: int, levels: Sequence[float]) -> NDArray[np.bool_]:
-        """Mask of the replicates that have not diverged by the last time the method reads, shape (R,)."""
+        """Mask of the replicates that have not diverged by the last step that is read, shape (R,)."""
         return np.asarray(record.finite(n))
 
     @abstractmethod
     def intervals(self, record: Any, n: int, levels: Sequence[float]) -> Intervals:
         """Compute intervals after n users, for every level in (0, 1).
 
-        The record is of the class :attr:`record` and holds the times and sums that this method declares. Its
+        The record is of the class :attr:`record` and holds the times and sums that this method declares. The
         number of replicates is a multiple of :meth:`runs`.
         """
 
@@ -160,7 +163,8 @@ class IntervalMethod(Settings):
 class PathIntervalMethod(IntervalMethod):
     """Interval method that reads records of paths.
 
-    If it uses other methods, :meth:`nested` returns them. The defaults below declare what they need.
+    If the method uses other methods, :meth:`nested` returns them. The default functions below declare what
+    these other methods need.
     """
 
     record: ClassVar[type[Record]] = PathRecord
@@ -173,11 +177,12 @@ class PathIntervalMethod(IntervalMethod):
         return self.nested()
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
-        """Increasing step indices in 1, ..., steps at which S is needed. Default: the last step."""
-        found = np.array([steps], dtype=np.int64)
-        for method in self.nested():
-            found = np.union1d(found, method.times(steps, algorithm))
-        return found
+        """Increasing step indices in 1, ..., steps at which the prefix sums S are needed.
+
+        The default is the last step, with the times of :meth:`nested`.
+        """
+        needed = [method.times(steps, algorithm) for method in self.nested()]
+        return np.unique(np.concatenate([np.array([steps], dtype=np.int64), *needed]))
 
     def level_times(self, steps: int, algorithm: Algorithm, levels: Sequence[float]) -> NDArray[np.int64]:
         """Times that are needed for these levels alone."""
@@ -274,13 +279,13 @@ class Variance:
 
 
 class VarianceMethod(PathIntervalMethod):
-    """Base class of intervals around the average that differ in how its variance is estimated."""
+    """Base class of intervals around the average, with an estimate of the variance of the average."""
 
     around_average: ClassVar[bool] = True
 
     @abstractmethod
     def estimate_variance(self, record: PathRecord, steps: int) -> Variance | None:
-        """Estimate V after ``steps`` steps. None means that it is undefined, as with too few batches."""
+        """Estimate V after ``steps`` steps. None means that V is undefined, as with too few batches."""
 
     def intervals(self, record: PathRecord, n: int, levels: Sequence[float]) -> Intervals:
         steps = record.steps(n)

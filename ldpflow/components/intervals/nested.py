@@ -6,31 +6,33 @@ Settings of the base are settings of these methods too.
 
     s = floor((1 - k) n), m = n - s;   (S(n) - S(s))/m -+ z sqrt(V/m)
 
-V is an estimate of Sigma from the whole run, and S(i) the sum of the first i iterates. Early iterates, and
-most of their bias, are left out. The limit variance is 1/k times that of the average.
+k is the share of the iterates that are kept, and S(i) the sum of the first i iterates. V estimates the
+asymptotic variance of the average from the whole run. Early iterates, and most of their bias, are left out.
+The limit variance is 1/k times that of the average.
 
 **ACS**, asymptotic confidence sequence: intervals that, in the limit, hold at every n at once
 
-    rho^2 = (y - 1)/t_opt with y > 1 the root of y - ln y = 1 + 2 ln(1/alpha)
+    alpha = 1 - level,   rho^2 = (y - 1)/t_opt with y > 1 the root of y - ln y = 1 + 2 ln(1/alpha)
     m_t = sqrt(2 (t rho^2 + 1)/(t^2 rho^2) ln(sqrt(t rho^2 + 1)/alpha));   centre -+ sqrt(V) m_n
 
 Sources are Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2024), and for averaged SGD Xie, Jin, Liang and
 Zhang (2024). The base gives the centre and V. Half widths are the standard error of the base times
 sqrt(n) m_n. The sequence is tightest at n = t_opt, which must be chosen before any data are seen. At t_opt it
-is sqrt(y)/z times as long as an interval for this n alone. It has the bias of the base.
+is sqrt(y)/z times as long as an interval for this n alone. The sequence has the bias of the base.
 
 **joint**, ellipsoids around the average of a vector
 
     {theta : n (thetabar - theta)' V^-1 (thetabar - theta) <= q},   V of shape (d, d)
     volume = pi^(d/2)/Gamma(d/2 + 1) q^(d/2) det(V/n)^(1/2)
 
-V is that of the base: TRC without the small-run factor, the true Sigma, or for batch means
+V is that of the base: of TRC without the small-run factor, the true covariance Sigma, or for batch means
 
     V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/M,        q the chi-squared quantile, d degrees of freedom
     V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/(M - 1),  q = d (M - 1)/(M - d) F_(d, M - d)   (Hotelling)
 
-For TRC and Sigma q is the chi-squared quantile. The limits of a coordinate are thetabar_j -+ sqrt(q V_jj/n),
-the projection of the ellipsoid. All d intervals hold together at least as often as the region.
+Batch k has n_k iterates with mean X_k, and Xbar is the mean of the iterates of all batches. For TRC and Sigma
+q is the chi-squared quantile. The limits of a coordinate are thetabar_j -+ sqrt(q V_jj/n), the projection of
+the ellipsoid. All d intervals hold together at least as often as the region.
 """
 
 from __future__ import annotations
@@ -113,7 +115,7 @@ class SuffixAverage(Nested):
     base: Annotated[Literal["TRC", "oracle", "BM", "EBS", "NOL", "OBM"], BASE] = "TRC"
 
     def suffix_start(self, steps: int) -> int:
-        """s. k is read as a decimal number."""
+        """s, the number of iterates left out. k is read as a decimal number."""
         return int((1 - Fraction(repr(self.share))) * steps)
 
     def times(self, steps: int, algorithm: Algorithm) -> NDArray[np.int64]:
@@ -166,13 +168,13 @@ JOINT = (
         "joint_covered",
         "double",
         "-",
-        "1 if the joint region holds theta*, else 0 (first coordinate)",
+        "1 if the joint region holds theta*, else 0 (rows of coordinate 0)",
         summaries=(
             Summary("joint_coverage", "share of joint regions that hold theta*", beyond=0.5),
             Summary("joint_coverage_mcse", "sqrt(p (1 - p)/R)", beyond=0.5, error=True, shown=False),
         ),
     ),
-    Column("joint_volume", "double", "unit of theta^d", "volume of the joint region (first coordinate)"),
+    Column("joint_volume", "double", "unit of theta^d", "volume of the joint region (rows of coordinate 0)"),
     Column(
         "joint_size",
         "double",
@@ -226,10 +228,10 @@ class JointRegion(Nested):
         q = np.array([critical_value(level, d, batches) for level in levels])[:, None]
         least = np.array([critical_value(level, d, None) for level in levels])[:, None]
         unit = np.array([unit_volume(d, steps, float(value)) for value in q[:, 0]])[:, None]
-        known = all(map(math.isfinite, record.source.problem.truth()))  # if known, it is the origin
+        known = all(map(math.isfinite, record.source.problem.truth()))  # the truth, if known, is the origin
         ratio = root(np.sqrt(determinant / true_determinant(record.source)), d)
-        names = [column.name for column in self.diagnostics]
-        diagnosis = {name: np.full((len(levels), *estimate.shape), np.nan) for name in names}
+        shape = (len(levels), *estimate.shape)
+        diagnosis = {column.name: np.full(shape, np.nan) for column in self.diagnostics}
         diagnosis["joint_covered"][:, 0] = np.where(sound & known, statistic <= q, np.nan)
         diagnosis["joint_volume"][:, 0] = np.where(sound, unit * np.sqrt(determinant), np.nan)
         diagnosis["joint_size"][:, 0] = np.where(sound, np.sqrt(q / least) * ratio, np.nan)
@@ -292,7 +294,7 @@ def root(x: Array, order: int) -> Array:
     """x^(1/order) of positive x by Newton's method, with equal bits on every processor."""
     _, exponent = np.frexp(x)
     y: Array = np.ldexp(np.ones_like(x), -(-exponent // order))
-    # y starts above the root. Far from the root a step divides it by about order/(order - 1).
+    # y starts above the root. Far from the root a step divides y by about order/(order - 1).
     for _ in range(8 + 2 * order):
         power = np.ones_like(y)
         for _ in range(order - 1):

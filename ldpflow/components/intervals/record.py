@@ -55,7 +55,7 @@ class Record(ABC):
 
 
 class TruthRefused(LdpflowError):
-    """Error of a method that reads the truth and whose ``reads_truth`` returns False."""
+    """Error of a method that reads the truth although its ``reads_truth`` returns False."""
 
 
 def refuse_truth(record: Record) -> Array:

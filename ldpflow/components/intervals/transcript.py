@@ -23,8 +23,8 @@ kappa is the asymptotic variance of the root over that of the average:
     kappa = (n/N) / (1 - (sum eta)^2/(3 N sum eta^2))
 
 **Vectors** have a linear fit, or a quadratic one for small d. The interval is root -+ z f se. The fit of a
-scalar is tested by its next power. That of a vector is tested by the slopes in the two halves of the run: the
-iterates spread less in the late half, so the slopes differ if the degree does not suffice.
+scalar is tested by the power degree + 1. The fit of a vector is tested by the slopes in the two halves of the
+run: the iterates spread less in the late half, so the slopes differ if the degree does not suffice.
 
 TR and TR-BM have no proof. The argument is the limit theory of least squares with adaptive regressors (Lai
 and Wei, 1982). Prior work is in docs/transcript_regression.md.
@@ -107,8 +107,8 @@ CHECKS = (
     ),
     check(
         "lack_of_fit",
-        "t statistic of the next power in TR's fit; for a vector, of the difference of the coordinate's own "
-        "slope between the late and the early half of the run",
+        "t statistic of the power degree + 1 in TR's fit; for a vector, of the difference of the "
+        "coordinate's own slope between the late and the early half of the run",
         summary(
             "poor_fit",
             "share of finished rows with abs(lack_of_fit) > 2.576; it is .01 if the degree suffices",
@@ -160,7 +160,7 @@ class TranscriptMethod(PathIntervalMethod):
 
     @abstractmethod
     def order(self) -> int:
-        """Highest power in a scalar fit: at least the degree + 1, since the next power tests the fit."""
+        """Highest power in a scalar fit. It is at least degree + 1, the power that tests the fit."""
 
     def first(self, steps: int) -> int:
         """i0, the burn-in."""
@@ -199,7 +199,7 @@ class TranscriptMethod(PathIntervalMethod):
     ) -> tuple[VectorFit, Array, Diagnosis]:
         """Fit of a vector, S with shape (d, d, R), and the diagnosis with K_j = sum eta_i/(B^-1)_jj.
 
-        ``known``: S is that of problem and mechanism at theta*, else that of the residuals.
+        ``known``: whether S is computed from problem and mechanism at theta*, or else from the residuals.
         """
         first, middle = self.first(steps), self.middle(steps)
         degree = self.fit_degree(len(record.origin))
@@ -288,7 +288,7 @@ class Regression(TranscriptMethod):
         u, slope = fit.root(self.degree)
         diagnosis = self.scalar_checks(record, steps, fit, slope / fit.sd, variance)
         shift = np.full_like(u, np.nan)
-        # Smallest power of two of at least 1/32 of the steps. The running sums restart at powers of two.
+        # The smallest power of two that is at least 1/32 of the steps. Running sums restart at powers of two.
         second = 1 << (-(-steps // LATE) - 1).bit_length()
         if 2 * self.first(steps) <= second <= steps - self.order() - 2:
             late = polynomial_fit(record, second, steps, self.order())

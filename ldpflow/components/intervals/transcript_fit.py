@@ -1,4 +1,4 @@
-"""Least squares of the private gradient A on the iterates before it, for R replicates at once.
+"""Least squares of the private gradient A on the iterate before the step, for R replicates at once.
 
 The regressor is x = theta_{i-1} - origin, over N steps. All operations are + - * / and sqrt, element by
 element and in a fixed order, so bits are equal on every processor.
@@ -40,7 +40,7 @@ from ldpflow.numerics.kernels import compile_kernel
 from ldpflow.numerics.running_sums import pieces, regressors
 from ldpflow.numerics.specialise import Case
 
-LOSS = 1e9  # largest ratio of a sum of powers to its centred moment: 7 of 16 digits are left
+LOSS = 1e9  # largest ratio of a sum of powers to the centred moment; it leaves 7 of 16 digits
 REACH = 50.0  # largest distance of a root of a cubic from the mean, in standard deviations of the path
 
 # Distances from the root at which the ends of an interval are searched, in half widths z se.
@@ -78,18 +78,6 @@ class PolynomialFit:
         t: Array = self.coefficients[k] * np.sqrt(self.pivots[k] / variance)
         return np.where(self.sound[k], t, np.nan)
 
-    def basis(self, u: Array, degree: int) -> list[Array]:
-        """q_0(u), ..., q_degree(u)."""
-        values = [np.ones_like(u)]
-        power = values[0]
-        for k in range(1, degree + 1):
-            power = power * u
-            q = power
-            for j in range(k):
-                q = q - self.lower[k, j] * values[j]
-            values.append(q)
-        return values
-
     def monomials(self, degree: int) -> list[Array]:
         """b with P(u) = b_0 + b_1 u + ..., from L' b = c."""
         b = list(self.coefficients[: degree + 1])
@@ -115,9 +103,15 @@ class PolynomialFit:
 
     def leverage(self, u: Array, degree: int) -> Array:
         """v(u)' M^-1 v(u), the variance of P(u) if S = 1."""
-        total = np.zeros_like(u)
-        for k, q in enumerate(self.basis(u, degree)):
+        values: list[Array] = []  # q_0(u), q_1(u), ...
+        power, total = np.ones_like(u), np.zeros_like(u)
+        for k in range(degree + 1):
+            q = power
+            for j in range(k):
+                q = q - self.lower[k, j] * values[j]
+            values.append(q)
             total = total + q * q / self.pivots[k]
+            power = power * u
         return total
 
     def arms(
@@ -226,7 +220,7 @@ def fit_polynomial(sums: Array, gross: Array, count: int, order: int) -> Polynom
     """Least squares of A on 1, x, ..., x^order, from sums over ``count`` steps.
 
     ``sums``, shape (3 order + 2, d, R), are sum x^k for k = 1..2 order, sum A x^k for k = 0..order, and
-    sum A^2. ``gross`` are the sums from which ``sums`` was made by a subtraction: they show the lost digits.
+    sum A^2. ``gross`` has the sums before a subtraction. They show how many digits the subtraction lost.
     """
     ones = np.ones_like(sums[0])
     powers = [count * ones, *sums[: 2 * order]]
@@ -421,18 +415,15 @@ class QuadraticFit:
 
     def values(self, u: Array) -> Array:
         """P(u), shape (d, R)."""
-        result = np.zeros_like(u)
-        for m, power in enumerate(powers(u)):
-            result = result + self.coefficients[m] * power
-        return result
+        return self.combine(powers(u))
 
     def derivative(self, u: Array) -> Array:
         """dP_j/du_k at u, shape (d, d, R)."""
-        result: Array = np.zeros((len(u), *u.shape))
-        for k in range(len(u)):
-            for m, slope in enumerate(slopes(u, k)):
-                result[:, k] += self.coefficients[m] * slope
-        return result
+        return np.stack([self.combine(slopes(u, k)) for k in range(len(u))], axis=1)
+
+    def combine(self, v: list[Array]) -> Array:
+        """Sum of v_m times coefficient m of each P_j, shape (d, R)."""
+        return np.asarray(product(np.stack(v)[None], self.coefficients)[0])
 
     def variances(self, covariance: Array) -> Array:
         """Diagonal of J^-1 S J^-T times v' M^-1 v, shape (d, R). S has shape (d, d, R)."""
@@ -441,10 +432,7 @@ class QuadraticFit:
     def form(self, v: list[Array]) -> Array:
         """v' M^-1 v, shape (R,)."""
         vector = np.stack([np.broadcast_to(value, self.condition.shape) for value in v])
-        total: Array = np.zeros_like(vector[0])
-        for k, value in enumerate(apply(self.precision, vector)):
-            total = total + vector[k] * value
-        return total / self.count
+        return np.asarray(apply(vector[None], apply(self.precision, vector))[0] / self.count)
 
     def own_slopes(self, point: Array) -> tuple[Array, Array]:
         """dP_j/dx_j at a point (d, R) in the unit of theta, and its variance for S_jj = 1."""
@@ -507,7 +495,7 @@ PLACES = {2: [0, 1, 2, 3, 6, 7, 8, 10], 3: list(range(11)), 4: [0, 1, 2, 3, 4, 5
 
 
 def sums_between(record: PathRecord, names: Sequence[str], first: int, last: int) -> tuple[Array, Array]:
-    """Sums over the steps first + 1, ..., last, and those before a subtraction, shapes (count, d, R)."""
+    """Sums over the steps first + 1, ..., last, and the sums before a subtraction, shapes (count, d, R)."""
 
     def at(time: int) -> Array:
         return np.concatenate([record.running(name, time) for name in names])
@@ -536,8 +524,8 @@ def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> Vector
     """Fit of a vector theta of degree 1 or 2 over the steps first + 1, ..., last."""
 
     def fit() -> VectorFit:
-        if degree == 1:
-            return fit_linear(sums_between(record, ["transcript_linear"], first, last)[0], last - first)
-        return fit_quadratic(sums_between(record, ["transcript_quadratic"], first, last)[0], last - first)
+        name = "transcript_linear" if degree == 1 else "transcript_quadratic"
+        sums, _ = sums_between(record, [name], first, last)
+        return (fit_linear if degree == 1 else fit_quadratic)(sums, last - first)
 
     return record.once(("vector", degree, first, last), fit)

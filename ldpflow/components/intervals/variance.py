@@ -22,8 +22,8 @@ V M/(M - 1) and M - 1 degrees of freedom.
 beta is (gamma + 1)/2 ("half") or (2 gamma + 1)/3 ("third"). X_k is the mean of batch k. The last formula is
 the authors' adjustment for the last r iterates, which fill no batch. A path remembers about
 n^gamma/(c_step G) steps, with c_step the step constant and G the slope of the mean gradient at theta*. With
-the default c = .1 of the authors, batches may be shorter. The rule 3n^0.75 makes longer ones. Student's t
-with a - 1 degrees of freedom is our option.
+the default c = .1 of the authors, batches may be shorter than that. The rule 3n^0.75 makes longer batches.
+Student's t with a - 1 degrees of freedom is our option.
 
 **NOL**, non-overlapping increasing blocks (Zhu, Chen and Wu, 2023)
 
@@ -63,7 +63,8 @@ is undefined.
     sum_i i^2 (thetabar_i - thetabar_n)^2 = sum S(i)^2 - 2 thetabar_n sum i S(i) + thetabar_n^2 sum i^2
 
 thetabar_i is the average of the first i iterates. The sums are of theta_i - theta*, so little is lost to
-cancellation. The critical value cv of .95 is 6.7473. The value 6.811 in the papers has a simulation error.
+cancellation. The critical value cv of level .95 is 6.7473. The value 6.811 in the papers has a simulation
+error.
 """
 
 from __future__ import annotations
@@ -412,16 +413,11 @@ class OverlappingBlocks(IncreasingBlocks):
         triangle = lengths * (lengths + 1.0) / 2.0
         squares = in_order(squared - 2.0 * base * total + lengths * (base * base))
         products = in_order(weighted - before * total - base * triangle)
-        q, v = lengths_and_squares(np.diff(ends))
+        whole = np.diff(ends).tolist()
+        q = sum(length * (length + 1) * (2 * length + 1) // 6 for length in whole)
+        v = sum(length * (length + 1) // 2 for length in whole)
         variance = squares - 2.0 * products * mean + float(q) * (mean * mean)
         return Variance(np.maximum(variance, 0.0) / float(v))
-
-
-def lengths_and_squares(lengths: NDArray[np.int64]) -> tuple[int, int]:
-    """q = sum l^2 and v = sum l over all steps, from the lengths of the blocks."""
-    whole = lengths.tolist()
-    q = sum(length * (length + 1) * (2 * length + 1) // 6 for length in whole)
-    return q, sum(length * (length + 1) // 2 for length in whole)
 
 
 class Lugsail(MethodAround, VarianceMethod):

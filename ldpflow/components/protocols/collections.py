@@ -73,7 +73,8 @@ class Histograms:
         tau + share (largest - tau), with ``least`` and ``largest`` of :func:`report_range`. The lower limit
         comes from the test of the first value, the upper limit from the test of the second. The public coin
         decides how many of a_g users with question g are adversarial, which adds at most
-        share (1 - share)(1/a_g - 1/n) W_g^2 to the variance. W_g is the range of the reports in F^.
+        share (1 - share)(1/a_g - 1/n) W_g^2 to the variance. W_g is the largest difference in F^ that reports
+        to question g can make.
 
         The third result says whether a limit is an end of the range.
         """
@@ -249,8 +250,6 @@ def search_rounds(
     flat = np.empty((3, MOST_THRESHOLDS))
     arguments = (estimate, fits, received, *flat, keys, source, design, protocol.budget())
     call(search_all, *arguments, search=search, ask=answers)
-    # The estimate is not finite if the thresholds in the window have no answers.
-    estimate[~np.isfinite(estimate)] = math.nan
     last = np.full((protocol.rounds, FIRST, 3), math.nan)
     sizes = protocol.thresholds()
     for turn, end in enumerate(np.cumsum(sizes).tolist()):

@@ -90,7 +90,6 @@ def bits(key0, key1, index, stage, turn, users, truth, chance, budget):  # type:
 
 @jit
 def draw_thresholds(asked, found, key0, key1, honest, liars, design, budget):  # type: ignore[no-untyped-def]
-
     k = asked.shape[0]
     users, lying = split(k, key0, key1, HONEST, 0, honest, liars)
     for m in range(k):

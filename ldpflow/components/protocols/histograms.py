@@ -59,9 +59,6 @@ class Thresholds(OneShot):
     cites = ("warner1965",)
     draw, fold, spread = kernel_functions("thresholds")
 
-    def middle_variance(self, k: int) -> float:
-        return (k - 1) * self.budget().bit_variance(0.5)
-
     def design(self, cdf: Array, target: int) -> Any:
         return ThresholdDesign(cdf[1:-1].copy(), 1.0 if self.raises_cdf() else 0.0)
 
@@ -136,10 +133,6 @@ class Hrr(OneShot):
     signs = True
     draw, fold, spread = kernel_functions("hrr")
 
-    def middle_variance(self, k: int) -> float:
-        b = self.budget()
-        return 0.25 * (k - 1) * (1.0 + b.noise / b.answers)
-
     def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
         rows = sylvester(k)[1:]
@@ -153,8 +146,8 @@ class Hrr(OneShot):
 class Haar(OneShot):
     """A public coin draws a level l of a binary tree and a row r of H with 2^l rows.
 
-    The user sends RR of s H[r, node], where ``node`` is the one of 2^l nodes with the value. s is 1 for its
-    left half and -1 for its right half. Source: Cormode, Kulkarni and Srivastava (2019).
+    The user sends RR of s H[r, node], where ``node`` is the one of 2^l nodes with the value. s is 1 if the
+    value is in the left half of the node, else -1. Source: Cormode, Kulkarni and Srivastava (2019).
     """
 
     kind: Literal["haar"] = "haar"
@@ -164,8 +157,7 @@ class Haar(OneShot):
     draw, fold, spread = kernel_functions("haar")
 
     def middle_variance(self, k: int) -> float:
-        b = self.budget()
-        return 0.25 * (k.bit_length() - 1) * (1.0 + b.noise / b.answers)
+        return (k.bit_length() - 1) * self.budget().bit_variance(0.5)
 
     def design(self, cdf: Array, target: int) -> Any:
         k = len(cdf) - 1
@@ -205,7 +197,7 @@ def level_signs(k: int, level: int) -> Array:
 
 
 class Tree(OneShot):
-    """A public coin draws a level of a 4-ary tree. The user sends a bit for each of its nodes, as in OUE.
+    """A public coin draws a level of a 4-ary tree. A user sends a bit for each node of the level, as in OUE.
 
     Estimates of nodes are made consistent by least squares. Sources: Cormode, Kulkarni and Srivastava (2019);
     Hay, Rastogi, Miklau and Suciu (2010).

@@ -46,7 +46,7 @@ class Budget(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def budget(epsilon: float, answers: int = 1) -> Budget:
-    """Constants of one of ``answers`` answers that share a budget epsilon > 0 evenly."""
+    """Constants of one answer, if ``answers`` answers share the budget epsilon > 0 evenly."""
     with constants.workdps(constants.DIGITS):
         eps = mpf(epsilon) / answers
         half = mp.tanh(eps / 2)
@@ -90,7 +90,7 @@ class Protocol(Settings):
     example: ClassVar = {"range": (-4.0, 4.0)}
 
     family: ClassVar[str] = "counts"
-    """Family of the simulators that run the protocol."""
+    """Name of the simulator class that runs the protocol."""
 
     carries_privacy: ClassVar[bool] = True
 
@@ -156,7 +156,7 @@ class OneShot(Protocol):
     scale_guess: Annotated[float, Field(gt=0)] | None = None
 
     bin_base: ClassVar[int] = 1
-    """The number of bins must be a power of it."""
+    """The number of bins must be a power of this number."""
 
     public_coin: ClassVar[bool] = True
     """Whether a public coin draws a question for every user."""
@@ -167,7 +167,7 @@ class OneShot(Protocol):
     draw: ClassVar[Deferred]
     fold: ClassVar[Deferred]
     spread: ClassVar[Deferred]
-    """Functions of ldpflow.components.protocols.histogram_counts."""
+    """``draw_NAME``, ``fold_NAME`` and ``spread_NAME`` of ldpflow.components.protocols.histogram_counts."""
 
     @model_validator(mode="after")
     def check_bins(self) -> Self:
@@ -221,9 +221,12 @@ class OneShot(Protocol):
         low, high = self.range
         return low + (high - low) * np.arange(k + 1) / k
 
-    @abstractmethod
     def middle_variance(self, k: int) -> float:
-        """n Var F^ at the middle edge, if values are uniform on the range."""
+        """n Var F^ at the middle edge, if values are uniform on the range.
+
+        The default is for k - 1 questions with one bit for an answer.
+        """
+        return (k - 1) * self.budget().bit_variance(0.5)
 
     @abstractmethod
     def design(self, cdf: Array, target: int) -> Any:

@@ -47,8 +47,8 @@ CODES = {name: code for code, name in enumerate((*FORMULAS, "empirical"))}  # la
 class LawComponents(NamedTuple):
     """A mixture of laws of location + scale Z, as arrays over its components.
 
-    In a cell that begins at u = p, the quantile function of an empirical law is q + d (slope + d bend) with
-    d = u - p. Mixtures without an empirical law have no cells.
+    The quantile function of an empirical law has pieces. The piece that begins at u = p is
+    q + d (slope + d bend) with d = u - p. Mixtures without an empirical law have no pieces.
     """
 
     codes: NDArray[np.int64]  # law of Z, by CODES
@@ -69,29 +69,28 @@ def population_of(law: Law) -> LawComponents:
     """Arrays of a law for the compiled distribution function."""
     parts = Mixture(law.components).parts() if law.components else [(1.0, law)]
     rows: list[tuple[float, ...]] = []
-    cells: tuple[Array, ...] = (np.empty(0),) * 4
+    pieces: tuple[Array, ...] = (np.empty(0),) * 4
     end = 0.0
+    outer = (law.location, law.scale) if law.components else (0.0, 1.0)
     for weight, part in parts:
         with constants.workdps(constants.DIGITS):
-            location, scale = float(mpf(part.location)), float(mpf(part.scale))
-            if law.components:
-                location = float(mpf(law.location) + mpf(law.scale) * mpf(part.location))
-                scale = float(mpf(law.scale) * mpf(part.scale))
+            location = float(mpf(outer[0]) + mpf(outer[1]) * mpf(part.location))
+            scale = float(mpf(outer[1]) * mpf(part.scale))
         shape, norm = (*law_constants(part.name, part.parameter), 0.0, 0.0)[:2]
         table = part.table
         if isinstance(table, ColumnLaw):
-            cells = (table.p[:-1], table.q[:-1], table.s[:-1], table.r)
+            pieces = (table.p[:-1], table.q[:-1], table.s[:-1], table.r)
             end = float(table.q[-1])
         rows.append((float(weight), location, scale, shape, norm))
     weights, locations, scales, shapes, norms = np.array(rows).T.copy()
     codes = np.array([CODES[part.name] for _, part in parts], dtype=np.int64)
-    p, q, slope, bend = (np.ascontiguousarray(c) for c in cells)
+    p, q, slope, bend = (np.ascontiguousarray(piece) for piece in pieces)
     return LawComponents(codes, weights, locations, scales, shapes, norms, p, q, slope, bend, end)
 
 
 @jit
 def empirical_cdf(x, population):  # type: ignore[no-untyped-def]
-    """u with Q(u) = x for the quantile function Q of the cells. 0 below its values, 1 above them."""
+    """u with Q(u) = x for the quantile function Q of the empirical law. 0 below all values, 1 above them."""
     q = population.q
     if x <= q[0]:
         return 0.0
@@ -182,7 +181,7 @@ def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  #
     """Posterior mean and sd of theta, and exp(posterior mean of log sigma), for a flat prior on a grid.
 
     ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid of theta has the midpoints of
-    ``points`` equal cells of [low, high]. The grid of sigma is ``scales``.
+    ``points`` equal parts of [low, high]. The grid of sigma is ``scales``.
     """
     weights = np.empty((points, SCALES))
     most = -np.inf
@@ -210,7 +209,7 @@ def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  #
         gap = cell * (i + 0.5) - mean
         for j in range(SCALES):
             second += weights[i, j] * gap * gap
-    # The second term is the variance inside a cell of the grid.
+    # The second term is the variance inside a part of the grid.
     sd = np.sqrt(second / total + cell * cell / 12.0)
     return low + mean, sd, exp(size / total)
 
@@ -294,7 +293,8 @@ FLOOR = 6.0  # the standard deviation is at least (gap between the nearest thres
 def ask(x, key0, key1, index, turn, users, population, design, budget):  # type: ignore[no-untyped-def]
     """Draw the numbers of answers and of reports of 1 at the threshold x.
 
-    The answers of a user count as ``worth`` independent answers, whose mean has an equal variance.
+    The answers of a user depend on each other. They count as ``worth`` independent answers, whose mean has an
+    equal variance.
     """
     # Values outside the range are moved to its ends.
     below = 1.0 if x >= design.high else cdf(population, x)
@@ -333,7 +333,7 @@ def steer(x, asked, ones, mean, sd, first, design, budget):  # type: ignore[no-u
             right = min(right, x[d])
         else:
             left = max(left, x[d])
-    # Between two thresholds the working model may be wrong.
+    # Between two thresholds the working model may be wrong, so sd has a lower limit.
     return mean, max(sd, (right - left) / FLOOR), sigma
 
 

@@ -73,7 +73,7 @@ class Rounds(Protocol):
         return [FIRST, *[INNER] * (self.rounds - 2), LAST]
 
     def asked(self, n: int, tau: float) -> list[int]:
-        """Number of users that are asked at each threshold of a round. A remainder is not asked."""
+        """Number of users that are asked at each threshold of a round. Users that remain are not asked."""
         shares = self.shares(n, tau)
         return [int(n * share) // count for share, count in zip(shares, self.thresholds(), strict=True)]
 

@@ -68,8 +68,7 @@ def expected_fit(case: Approach, method: TranscriptRegression) -> ExpectedFit:
         summed = (gross[:, 1:] if begin < first else gross).sum(axis=1)
         fit = fit_polynomial(summed[:, None], MARGIN * gross.sum(axis=1)[:, None], case.steps - first, order)
         u, slope = fit.root(degree)
-        leverage = sum(q * q / fit.pivots[k] for k, q in enumerate(fit.basis(u, degree)))
-        error = fit.sd * np.sqrt(case.variance() * leverage) / slope
+        error = fit.sd * np.sqrt(case.variance() * fit.leverage(u, degree)) / slope
         bias = float(((fit.mean + fit.sd * u) / error)[0])
     return ExpectedFit(bias, math.isfinite(bias) and bool(fit.sound[degree][0]))
 

@@ -30,7 +30,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ldpflow.components.algorithms import Algorithm
-from ldpflow.components.intervals import IntervalMethod
 from ldpflow.components.intervals.counts import Fieller, Inversion
 from ldpflow.components.intervals.record import PathRecord
 from ldpflow.components.intervals.transcript import TranscriptRegression
@@ -41,7 +40,6 @@ from ldpflow.documents import parse_toml
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.practice.transcripts.collection import (
-    BOUNDED,
     OF_THE_SCALE,
     Collection,
     merge_settings,
@@ -144,7 +142,10 @@ def analyse(
 
 
 def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the given settings with those in the metadata of all parts. Given :data:`WISHES` come first."""
+    """Merge the given settings with those in the metadata of all parts.
+
+    Given settings of :data:`WISHES` replace those in the metadata. All others must agree.
+    """
     found = dict(given)
     users: list[Any] = []
     for part in source.parts:
@@ -154,7 +155,7 @@ def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, 
         if "problem" in own:
             problem = dict.fromkeys(OF_THE_SCALE[:2]) | dict(read_table(own, "problem"))
             if "protocol" in own and read_table(given, "protocol").get("kind") != "rounds":
-                # A histogram serves every level.
+                # A histogram serves every tau.
                 if "problem" in given:
                     problem = {name: problem[name] for name in OF_THE_SCALE if name in problem}
             own["problem"] = problem
@@ -184,7 +185,7 @@ class ReportReader:
     def __init__(self, source: Joined, collection: Collection) -> None:
         self.source = source
         self.collection = collection
-        self.rows = source.rows
+        self.rows = source.offsets[-1]
         self.notes: list[str] = []
         if source.columns.ignored:
             self.notes.append(f"columns not used: {list_names(source.columns.ignored)}")
@@ -196,14 +197,13 @@ class ReportReader:
     def check_n(self) -> None:
         n, steps = self.collection.n, self.collection.steps
         if n is not None and steps(n) != steps(self.rows) and self.rows != self.collection.users_asked(n):
-            short = "Was a file cut off?" if n > self.rows else "Was another file joined to it?"
-            hint = f"{short} If these are all reports that came, give their number as `n`."
+            hint = "Was a file cut off or added? If all reports that came are here, give their number as `n`."
             raise InputError("n", n, f"{self.rows}, the reports of the file", hint)
 
     def read(self) -> None:
         hashes = np.empty((self.rows, 2), np.uint64) if self.users_compared else None
         if hashes is None and "user" in self.source.columns.optional:
-            self.notes.append(f"users are compared up to {LARGEST_USERS:,} rows: not here")
+            self.notes.append(f"users are not compared: there are more than {LARGEST_USERS:,} rows")
         randomiser, rows = self.collection.randomiser, 0
         epsilon = getattr(randomiser, "epsilon", getattr(randomiser, "mu", None))
         for chunk in self.source.chunks():
@@ -279,9 +279,10 @@ class CountsReader(ReportReader):
 
     def __init__(self, source: Joined, collection: Collection) -> None:
         self.protocol, self.taus = cast(Any, collection.protocol), collection.taus
-        source = source.with_columns(("user", "report") if self.widths else ("user",), ("question",))
-        super().__init__(source, collection)
-        columns = source.columns
+        texts = ("user", "report") if self.widths else ("user",)
+        parts = tuple(replace(part, texts=texts, further=("question",)) for part in source.parts)
+        super().__init__(Joined(parts), collection)
+        columns = self.source.columns
         if columns.reports != ("report",):
             raise InputError("columns", columns.reports[-1], "one column report")
         for name in self.needed:
@@ -300,8 +301,7 @@ class CountsReader(ReportReader):
         asked: Sequence[Any] = collection.methods or self.defaults
         for method in asked:
             if not isinstance(method, type(self.defaults[0])):
-                allowed = str(self.defaults[0].kind)
-                raise InputError("method", method.kind, allowed, "It is the protocol's interval.")
+                raise InputError("method", method.kind, f"{self.defaults[0].kind}, the protocol's interval")
         self.read()
         found, cdf = self.fold()
         truth = np.full(len(self.taus), math.nan)
@@ -448,8 +448,7 @@ class RoundsReader(CountsReader):
 
     def fold(self) -> tuple[Searches, tuple[Floats, Floats]]:
         if self.turn < self.protocol.rounds:
-            hint = "The collection is not finished, or its last rows are missing."
-            raise InputError("round", self.turn, f"{self.protocol.rounds} in the last row", hint)
+            raise InputError("round", self.turn, f"{self.protocol.rounds} in the last row")
         searches = fold_rounds(self.protocol, self.taus[0], self.counts)
         x, asked, ones = searches.last[searches.last[:, :, 1] > 0.0].T
         order, b = np.argsort(x), self.protocol.budget()
@@ -484,8 +483,7 @@ class PathReader(ReportReader):
             raise InputError("algorithm.c", list(self.factors), allowed)
         if self.rows % self.size:
             self.check_n()
-            hint = "The last round is not complete: leave its rows out."
-            raise InputError("rows", self.rows, f"a multiple of batch_size = {self.size}", hint)
+            raise InputError("rows", self.rows, f"a multiple of batch_size = {self.size}")
         self.start = self.first_theta()
         self.origin = self.vector("origin", collection.origin) or self.start
         several = collection.problem == "quantiles"
@@ -493,7 +491,7 @@ class PathReader(ReportReader):
         mechanism: Any = collection.mechanism
         self.path = CollectedPath(problem, mechanism, self.algorithm, name=collection.path)
         self.methods = Methods(self.path, self.collection)
-        self.answers = answers_of(self.path) if mechanism.kind in BOUNDED else None
+        self.answers = answers_of(self.path)
         if self.answers is not None:
             self.counts_of_answers = np.zeros(len(self.answers), np.int64)
             self.keep = mechanism.kernel_parameters(problem)["keep"]
@@ -510,14 +508,12 @@ class PathReader(ReportReader):
         if given is None:
             return tuple(cast(Floats, next(self.source.chunks()).thetas)[0].tolist())
         if len(self.collection.taus) > 1 and list(given) != sorted(given):
-            hint = "Quantiles of one value are in the order of their levels."
-            raise InputError("algorithm.theta0", list(given), "numbers that do not decrease", hint)
+            raise InputError("algorithm.theta0", list(given), "numbers that do not decrease")
         return given
 
     def analysis(self) -> Analysis:
         steps = self.rows // self.size
         self.methods.check(steps)
-        self.notes += self.methods.notes()
         methods, levels = self.methods.all, self.collection.levels
         cells = tuple(Cell(self.rows, method, level) for method in methods for level in levels)
         request = PathRequest(cells, path=self.path)
@@ -541,7 +537,7 @@ class PathReader(ReportReader):
             for row in rows:
                 row["asked"] |= row.of in reported
             slopes = [v.relaxation_times / (f * length) for v, f in zip(verdicts, self.factors, strict=True)]
-            self.notes += self.methods.cautions(slopes, self.rows)
+            self.notes += self.methods.notes(slopes, self.rows)
         scale, at = self.collection.scale, np.searchsorted(record.times, trace)
         averages = np.array(self.origin) + record.prefix_sums[at][:, :, 0] / trace[:, None]
         iterates = record.iterates[at][:, :, 0]
@@ -574,16 +570,12 @@ class PathReader(ReportReader):
 
     def verdict(self, record: PathRecord, rows: list[Row], j: int, odd: bool) -> Verdict:
         level = self.collection.levels[0]
-        own = [row for row in rows if row["coordinate"] == j and row["level"] == level]
+        own = {row.of: row for row in rows if row["coordinate"] == j and row["level"] == level}
         steps = self.rows // self.size
-
-        def row_of(method: IntervalMethod) -> Row:
-            return next(row for row in own if row.of == method)
-
         return verdict_of(
-            fits=[row_of(method) for method in self.methods.fits],
-            asked=[row for row in own if row["asked"]],
-            planned=None if self.methods.planned is None else row_of(self.methods.planned),
+            fits=[own[method] for method in self.methods.fits],
+            asked=[row for row in own.values() if row["asked"]],
+            planned=None if self.methods.planned is None else own[self.methods.planned],
             average=self.origin[j] + float(record.sums_at(np.array([steps]))[0, j, 0]) / steps,
             theta0=self.start[j],
             c=self.algorithm.step_constant() * self.factors[j],
@@ -625,11 +617,8 @@ def dimension_of(source: Joined, collection: Collection) -> int:
         raise InputError("columns", columns.reports[1], "one column report, the number of the cell")
     d = len(taus) if one_cell else len(columns.reports)
     if len(columns.thetas) != d:
-        wanted = (
-            "a column theta"
-            if columns.reports == ("report",) and not one_cell
-            else f"the columns {', '.join(f'theta_{j}' for j in range(d))}"
-        )
+        names = [f"theta_{j}" for j in range(d)]
+        wanted = "a column theta" if d == 1 else f"the columns {', '.join(names)}"
         hint = "The collector writes it: what this user was asked."
         raise InputError("columns", ", ".join(columns.thetas) or None, wanted, hint)
     if taus and len(taus) != d:

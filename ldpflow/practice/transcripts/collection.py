@@ -105,7 +105,7 @@ class Collection:
         return made
 
     def users_asked(self, n: int) -> int:
-        """Users of n who are asked. ``rounds`` asks equally many at each threshold of a round."""
+        """Number of the n users who are asked. ``rounds`` asks equally many at each threshold of a round."""
         if not isinstance(self.protocol, Rounds):
             return n
         asked = self.protocol.asked(n, self.taus[0])
@@ -125,7 +125,7 @@ def read_settings(file: str | Path) -> dict[str, Any]:
 def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of the collection that a study file with one cell describes.
 
-    Settings about the users' values are left out, and no file that it names is opened.
+    Settings about the users' values are left out, and no file that the design names is opened.
     """
     for name, value in study.items():
         if name not in DESIGN:
@@ -138,8 +138,7 @@ def settings_of_design(study: Mapping[str, Any]) -> dict[str, Any]:
             if name not in known:
                 raise InputError(f"{table}.{name}", value, "a setting of a study", nearest(name, known))
     if problem.get("units") is not None:
-        hint = "Give c and theta0 as the devices use them."
-        raise InputError("problem.units", problem["units"], "cannot be used in a design", hint)
+        raise InputError("problem.units", problem["units"], "cannot be used in a design")
     taus, protocol = as_list(problem.get("tau")), tables.get("protocol", {})
     if len(taus) > 1 and "tau" in problem:
         if not issubclass(PROTOCOLS.get(str(protocol.get("kind")), Protocol), OneShot):
@@ -181,9 +180,8 @@ def merge_settings(
         elif isinstance(value, Mapping) and isinstance(result[name], Mapping):
             result[name] = merge_settings(result[name], value, where, f"{prefix}{name}.")
         elif as_list(result[name]) != as_list(value):
-            hint = "Leave it out, or correct one of them."
             shown = repr(value) if len(repr(value)) <= 100 else f"{repr(value)[:97]}..."
-            raise InputError(f"{prefix}{name}", result[name], f"{shown}, as {where} says", hint)
+            raise InputError(f"{prefix}{name}", result[name], f"{shown}, as {where} says")
     return result
 
 
@@ -266,11 +264,8 @@ def read_problem(table: Mapping[str, Any]) -> dict[str, Any]:
     name = {"quantile": "tau", "quantiles": "taus"}.get(kind)
     for other in table:
         if name is None or other not in (name, *OF_THE_SCALE):
-            hint = "The law of the values is not known here and not needed."
             value = "a description of users' values" if other in OF_THE_DATA else table[other]
-            raise InputError(
-                f"problem.{other}", value, "kind, and tau of a quantile or taus of several", hint
-            )
+            raise InputError(f"problem.{other}", value, "kind, and tau of a quantile or taus of several")
     if name is None:
         return {"problem": kind, "taus": ()}
     if name not in table:
@@ -299,8 +294,7 @@ def read_protocol(settings: Mapping[str, Any], taus: tuple[float, ...]) -> Proto
         raise InputError("protocol.k", None, "the number of bins that the devices used")
     for name, value in OF_THE_USERS.items():
         if getattr(protocol, name) != value:
-            hint = "Other values are for simulated users."
-            raise InputError(f"protocol.{name}", table[name], f"{value}", hint)
+            raise InputError(f"protocol.{name}", table[name], f"{value}: others are for simulated users")
     if not taus:
         raise InputError("problem.kind", "other", "quantile or quantiles, with a protocol")
     if not isinstance(protocol, OneShot) and len(taus) > 1:
@@ -324,9 +318,7 @@ def read_mechanism(settings: Mapping[str, Any], problem: str) -> Mechanism:
     problems = {"randomized_response": ("quantile",), "cells": ("quantile", "quantiles")}
     if mechanism.replaces_data() or problem not in problems.get(mechanism.kind, (problem,)):
         allowed = f"a mechanism on the users' devices for {problem}"
-        meant = " and ".join(problems.get(mechanism.kind, ()))
-        hint = f"Its reports have a meaning for {meant}." if meant else ""
-        raise InputError("mechanism.kind", mechanism.kind, allowed, hint)
+        raise InputError("mechanism.kind", mechanism.kind, allowed)
     return mechanism
 
 

@@ -110,15 +110,15 @@ def fold_rows(  # type: ignore[no-untyped-def]
     kernel, gradients, asked, factors, last, c, gamma, size, theta, slack, mean, total, sums, tile,
     centre, counts, times, marks, prefix_sums, iterates, running,
 ):  # fmt: skip
-    """Add rows to the record. ``size`` rows make a step, and the next row has its theta.
+    """Add rows to the record. ``size`` rows make a step. The next row has theta after this step.
 
     The loop ends at the first row whose theta does not follow from the rows before. The next theta is
     computed from the theta of the row, so errors do not add up.
 
     ``gradients`` and ``asked``, shape (rows, d), are A and theta of every row. Arrays of the state have a
     place for each coordinate or sum and each lane, and lane 0 alone is used. ``slack`` is the largest
-    rounding error of theta. ``counts`` has the steps made, steps recorded, times reached, steps in the tile,
-    rows in the round, and the place of the wrong theta.
+    rounding error of theta. ``tile`` keeps the last steps for the sums. ``counts`` has the steps made, steps
+    recorded, times reached, steps in the tile, rows in the round, and the place of the wrong theta.
     """
     i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
     rows = gradients.shape[0]
@@ -219,8 +219,8 @@ class Fold:
     def add(self, gradients: Floats, thetas: Floats, last: bool = False) -> tuple[int, int] | None:
         """Add a chunk: A and theta of every row, shape (m, d). ``last``: whether no row follows.
 
-        Returns row (from 0) and coordinate of the first theta that does not follow, or None. Then
-        :attr:`last` is the theta that follows.
+        Returns row (from 0) and coordinate of the first theta that does not follow, or None. If there is one,
+        :attr:`last` is the theta that would follow.
         """
         self.kernel(
             *(np.require(values, np.float64, ["C", "W"]) for values in (gradients, thetas)),

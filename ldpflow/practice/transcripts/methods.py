@@ -14,7 +14,7 @@ from ldpflow.components.intervals.nested import Nested
 from ldpflow.components.intervals.record import Record
 from ldpflow.components.problems.transform import Transform, inverse, slope
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import Collection
+from ldpflow.practice.transcripts.collection import BOUNDED, Collection
 from ldpflow.practice.transcripts.fold import CollectedPath
 from ldpflow.simulators.one_pass import check_budget
 
@@ -45,7 +45,7 @@ class Row(dict[str, Any]):
 
 
 PLANE_OR_SPACE = 3
-"""Most coordinates with a quadratic fit by default. With more it compiles slowly."""
+"""Most coordinates with a quadratic fit by default. With more coordinates the fit compiles slowly."""
 
 OF_THE_TRUTH = ("joint_covered", "joint_size")
 """Diagnostics that compare an interval with the truth, which no transcript has."""
@@ -57,7 +57,7 @@ class Methods:
     """Interval methods of an analysis.
 
     ``asked``: methods whose rows are printed. ``fits``: regressions that the verdict needs. ``planned``: the
-    method to report if the settings name it, or None. ``separate``: whether there are several quantiles, each
+    method that the settings ask to report, or None. ``separate``: whether there are several quantiles, each
     with a regression of its own.
     """
 
@@ -78,7 +78,7 @@ class Methods:
         ``variance = "known"`` is the variance of a quantile's gradient plus that of randomised response or
         ``cells``. It is not known for other mechanisms.
         """
-        if not knows_variance(self.source):
+        if self.source.mechanism.kind not in BOUNDED:
             methods = [
                 method.model_copy(update={"variance": "residual"}) if takes_known(method) else method
                 for method in methods
@@ -124,16 +124,12 @@ class Methods:
                 raise InputError("method", one.kind, "a method that needs only a transcript", reason)
         check_budget(self.source.algorithm, [(steps, one) for one in self.all], self.source.dimension)
 
-    def notes(self) -> list[str]:
-        """Warnings of the methods."""
-        warnings = dict.fromkeys(one.unsuitable(self.source) for one in self.asked)
-        return [warning for warning in warnings if warning is not None]
-
-    def cautions(self, slopes: Sequence[float], users: int) -> list[str]:
+    def notes(self, slopes: Sequence[float], users: int) -> list[str]:
         """Warnings of the methods at n = ``users``, with estimated ``slopes`` of the mean gradient."""
         problem = self.source.problem.model_copy(update={"slopes": tuple(slopes)})
         source = replace(self.source, problem=problem)
-        texts = [one.unsuitable_at(source, users) for one in self.asked]
+        texts = [one.unsuitable(source) for one in self.asked]
+        texts += [one.unsuitable_at(source, users) for one in self.asked]
         return [text for text in dict.fromkeys(texts) if text is not None]
 
 
@@ -157,11 +153,6 @@ def by_quantile(method: IntervalMethod) -> IntervalMethod:
 
 def method_of(kind: str, **settings: object) -> IntervalMethod:
     return INTERVAL_METHODS[kind].model_validate({"kind": kind, **settings})
-
-
-def knows_variance(source: CollectedPath) -> bool:
-    """Whether problem and mechanism determine the variance of a report at the root."""
-    return source.mechanism.kind in ("randomized_response", "cells")
 
 
 def takes_known(method: IntervalMethod) -> bool:

@@ -32,7 +32,7 @@ from ldpflow.errors import InputError, plain_text
 Floats = NDArray[np.float64]
 
 CHUNK = 2**16
-"""Rows at a time."""
+"""Most rows of a chunk."""
 
 FORM = "a Parquet or CSV file"
 METADATA = b"ldpflow"
@@ -57,9 +57,6 @@ class RowError(InputError):
         self.column = column
         self.place = place
         super().__init__(f"{place}, row {row:,}, {column}".lstrip(", "), value, allowed, hint)
-
-    def __reduce__(self) -> tuple[type, Any]:
-        return (type(self), (self.row, self.column, self.value, self.allowed, self.hint, self.place))
 
     def at(self, row: int, place: str = "") -> RowError:
         """The error with the number of the row in its file, and the file."""
@@ -168,8 +165,7 @@ def as_texts(values: pa.Array, first: int) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if not is_text(values.type):
-        hint = "Bits are a text, since a number has no zeros before it."
-        raise InputError("columns.report", str(values.type), "a column of texts of 0 and 1", hint)
+        raise InputError("columns.report", str(values.type), "a column of texts of 0 and 1")
     if pa.types.is_string_view(values.type):
         values = values.cast(pa.large_string())
     return check_present(values, "report", first, "a text of 0 and 1").cast(pa.large_binary())
@@ -355,11 +351,10 @@ class Transcript:
 
     def check_row_groups(self) -> None:
         metadata = self.parquet_file().metadata
-        # Sizes of whole row groups: pyarrow ends the process if the metadata of a column is damaged.
+        # The sizes of columns are not read: if they are damaged, pyarrow ends the process.
         sizes = [metadata.row_group(at).total_byte_size for at in range(metadata.num_row_groups)]
         if max(sizes, default=0) > LARGEST_ROW_GROUP:
-            allowed = f"row groups of at most {LARGEST_ROW_GROUP:,} bytes"
-            raise InputError("file", self.place, allowed, f"One has {max(sizes):,}: write smaller ones.")
+            raise self.error(f"row groups of at most {LARGEST_ROW_GROUP:,} bytes", f"One has {max(sizes):,}.")
 
     def damaged(self, error: Exception) -> InputError:
         return self.error("a Parquet file", " ".join(str(error).split()))
@@ -435,9 +430,6 @@ class Joined:
                 parts[at] = replace(part, place=f"table {at + 1}")
         return cls(tuple(parts))
 
-    def with_columns(self, texts: tuple[str, ...], further: tuple[str, ...]) -> Joined:
-        return Joined(tuple(replace(part, texts=texts, further=further) for part in self.parts))
-
     @property
     def place(self) -> str:
         places = [part.place for part in self.parts]
@@ -462,10 +454,6 @@ class Joined:
             except RowError as error:
                 raise error.at(error.row, self.name(part)) from None
         return found
-
-    @property
-    def rows(self) -> int:
-        return self.offsets[-1]
 
     def name(self, part: Transcript) -> str:
         """File of a part in a message, empty for a single table in memory."""
@@ -519,8 +507,7 @@ def epsilon_error(chunk: Chunk, epsilon: float | None) -> RowError | None:
     wanted = np.nan if epsilon is None else epsilon
     bad = ~(np.abs(chunk.epsilons - wanted) <= TOLERANCE * abs(wanted))
     allowed = "no budget" if epsilon is None else f"{epsilon!r}, as the design or the other rows have"
-    hint = "Reports with different budgets cannot be analysed together."
-    return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed, hint)
+    return first_error(chunk, "epsilon", chunk.epsilons, bad, allowed)
 
 
 def first_error(
@@ -558,9 +545,9 @@ def odd_shares(
 def answer_oddities(counts: NDArray[np.int64], p: float) -> list[str]:
     """Sentences on odd shares of the k answers of randomised response, each true with probability p.
 
-    Whatever the values of the users, a report is any of the answers with probability between (1 - p)/(k - 1)
-    and p. A share that is five standard deviations outside is no error, but raises the flag ``odd_reports``:
-    the devices may have another mechanism, or reports were made up.
+    Whatever the values of the users, each answer has a probability between (1 - p)/(k - 1) and p. A share
+    that is five standard deviations outside is no error, but raises the flag ``odd_reports``: the devices may
+    have another mechanism, or reports were made up.
     """
     names, low = [f"reports {answer}" for answer in range(len(counts))], (1.0 - p) / (len(counts) - 1)
     rows = np.full(len(counts), counts.sum())

@@ -50,7 +50,7 @@ ARRIVAL = {
 
 MEANING = {
     "too_short": "the run is short for its steps: TR's interval is wide and somewhat unreliable, "
-    "those around the average (BB, BM, SN, ...) are far too narrow",
+    "intervals around the average (BB, BM, SN, ...) are far too narrow",
     "poor_fit": "degree 2 does not describe the run: use degree 3",
     "poor_fit_3": "degree 3 does not describe the run: trust no interval here",
     "early_steps": "the first 3 to 6% of the steps move the estimate by more than a standard error: take "
@@ -61,10 +61,10 @@ MEANING = {
     "not_arrived": "the average still carries the start: use TR or TR-BM, no interval around the average",
     "steps_too_large": "the average is biased by the size of the steps: use TR or TR-BM, no interval "
     "around the average",
-    "odd_reports": "the reports do not look like the mechanism's",
+    "odd_reports": "the reports do not look like reports of the mechanism",
     "range_end": "the interval ends at the public range, so that its length measures nothing: more users are "
     "needed, or a wider range",
-    "unasked": "a question fell to no user: take fewer bins",
+    "unasked": "no user got one of the questions: take fewer bins",
 }
 """Meaning of a flag, and what to do."""
 
@@ -110,7 +110,7 @@ class Verdict:
         return "" if self.arrival is None else ARRIVAL["short" if short else self.arrival]
 
     def exit_code(self, strict: bool, averages_asked: bool) -> int:
-        """1 if no requested interval can be used, or with ``strict`` if there is a flag; otherwise 0."""
+        """1 if a requested interval cannot be used, or with ``strict`` if there is a flag; otherwise 0."""
         flags = set(self.flags)
         if {"undefined", "poor_fit_3"} & flags or {"poor_fit", "undefined_3"} <= flags:
             return 1
@@ -166,7 +166,7 @@ def verdict_of(
         distance = (average - root) / se
         length = c * (steps ** (1.0 - gamma)) / (1.0 - gamma)
         slope = max(nan_for_none(reference["relaxation_times"]), 0.0) / length
-        start = (theta0 - root) * mean_decay(slope * c, gamma, steps) / se  # of a linear run
+        start = (theta0 - root) * mean_decay(slope * c, gamma, steps) / se  # if P is linear
     arrival = arrival_of(k, distance, start)
     if arrival in ("not_arrived", "steps_too_large"):
         flags.append(arrival)
@@ -243,8 +243,10 @@ class Analysis:
     file : str
     sha256 : str or None
         Digest of the files, None for tables in memory.
-    oddities, notes : list of str
-        Reports that the mechanism rarely makes; choices of ldpflow that were not requested.
+    oddities : list of str
+        Sentences on reports that the mechanism rarely makes.
+    notes : list of str
+        Warnings about methods, columns that are not used, and checks that were left out.
     progress : EstimatesAlongRun or EstimatedCdf
     users_compared : bool
         Whether a column of users showed that no user has two reports.
@@ -391,7 +393,7 @@ class Analysis:
 
 
 def shown_columns(rows: Sequence[Row], unit: str = "") -> list[tuple[str, Callable[[Row], str]]]:
-    """Titles of columns, and functions that write a row's values. A protocol has no further columns."""
+    """Titles of columns, and functions that write a row's values. Rows without SE have fewer columns."""
     found = SHOWN if any(row["se"] is not None for row in rows) else (*SHOWN[:3], SHOWN[-1])
     return [
         (with_unit(title, unit if name in IN_UNITS else ""), partial(shown_value, name=name, digits=digits))
@@ -448,7 +450,7 @@ def method_words(row: Row) -> str:
 
 
 def method_label(row: Row, among: Sequence[Row] = ()) -> str:
-    """Method, its settings :data:`NAMED`, and those that differ from its other rows in ``among``."""
+    """Name of a method with its settings :data:`NAMED`, and those that tell its rows in ``among`` apart."""
     own = row.own
     others = [other.own for other in among if other["method"] == row["method"]]
     others = [other for other in others if all(other.get(name) == own.get(name) for name in NAMED)]

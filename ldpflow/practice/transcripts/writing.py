@@ -78,12 +78,11 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     return pa.table(columns)
 
 
-Transcript = tuple[dict[str, Any], Iterator[pa.Table]]
-"""Settings, and tables of rows."""
+SettingsAndTables = tuple[dict[str, Any], Iterator[pa.Table]]
 
 
-def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> Transcript:
-    """Simulate a replicate of a path again. Of n users those who do not fill a round are left out."""
+def transcript_of_path(path: Any, seed: int, replicate: int, n: int) -> SettingsAndTables:
+    """Simulate a replicate of a path again. The last of n users are left out if they do not fill a round."""
     check_path(path)
     users = int(path.steps(n) * path.algorithm.records_per_step())
     tables = (table_of(path, *part) for part in reports_of(path, seed, replicate, users))
@@ -94,7 +93,7 @@ MOST_BITS = 2**28
 """Most reports, or bits of reports, in a transcript of a protocol."""
 
 
-def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -> Transcript:
+def transcript_of_counts(simulator: Counts, seed: int, replicate: int, n: int) -> SettingsAndTables:
     """Simulate a replicate of a protocol again, and draw reports with its counts.
 
     A sweep simulates counts alone. So the rows are put in random order, for ``rounds`` within each round. The
