@@ -71,8 +71,7 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
 
 
 def ramp(count: int) -> list[str]:
-    if count == 1:
-        return [RAMP[1]]
+
     channels = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in RAMP])
     places = np.linspace(0.0, len(RAMP) - 1.0, count)
     mixed = [np.interp(places, np.arange(len(RAMP)), channel) for channel in channels.T]
@@ -231,8 +230,7 @@ class Layout:
     """Words of the legend for the fields ``bound`` (dashed) and ``limit`` (dotted) of points."""
     ribbons: bool = False
     """Whether Monte Carlo intervals are bands along a line instead of bars."""
-    remark: str = ""
-    """Last sentence of the description for screen readers."""
+
     left_out: str = ""
     """Sentence on results that the chart does not show."""
 
@@ -366,8 +364,7 @@ def resize(chart: Any, width: float | str | None = None) -> Any:
     panel = getattr(chart, "spec", chart)
     if not fit(chart, panel, wanted):
         unit = UNITS["mm"]
-        hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less. "
-        hint += "A number without a unit is pixels, 96 to an inch."
+        hint = f"It is {wanted / unit:.1f} mm."
         raise InputError("width", width, f"enough for panels of {LEAST / unit:.0f} mm", hint)
     if fit_texts(chart, panel):
         fit(chart, panel, wanted)
@@ -378,7 +375,7 @@ def resize(chart: Any, width: float | str | None = None) -> Any:
 def fit_texts(chart: Any, panel: Any) -> bool:
     """Break titles of horizontal axes that are wider than a panel, and make symbols of narrow panels smaller.
 
-    Also break headings of columns after " = " if a heading is wider than its column. Return whether they
+    Also break headings of columns after " = " if a heading is wider than its column. Return whether headings
     were broken.
     """
     for layer in getattr(panel, "layer", ()):
@@ -438,7 +435,7 @@ def drawn_width(chart: Any) -> float:
 
 
 def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
-    """Axis of x. If values are drawn at equal distances, it sets the field ``place`` of every point."""
+    """Axis of x. If values are drawn at equal distances, the function sets the field ``place`` of points."""
     axis = sorted({point["x"] for point in points})
     if isinstance(axis[0], str) or (layout.ranked and len(axis) <= MAX_RANKED):
         names = [name for name, _ in layout.series]
@@ -559,8 +556,7 @@ def in_words(points: Sequence[Row], layout: Layout) -> str:
     names = [name for name, _ in layout.series]
     count = f"{len(shown)} panel{'s' * (len(shown) > 1)}: {'; '.join(shown[:12])}"
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "
-    text += f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
-    return f"{text} {layout.remark}" if layout.remark else text
+    return text + f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:

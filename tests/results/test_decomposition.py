@@ -34,7 +34,6 @@ from ldpflow.results.explanation import (
     extremes,
     failures,
     lost_words,
-    no_oracle,
     with_note,
 )
 from ldpflow.store.run_store import RunStore
@@ -145,13 +144,6 @@ def test_paths_that_explode_and_failures_are_told():
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
     row |= {"coverage_failures_as_misses_mcse": 0.034}
     assert not extremes(row) and "54 of 200" in failures(row) and "0.630 ± 0.034" in failures(row)
-
-
-def test_a_missing_oracle_has_a_reason():
-    parts = {"algorithm": {"kind": "ldp_sgd"}, "mechanism": {"kind": "gaussian", "mu": 1.0}}
-    parts["problem"] = {"kind": "logistic_regression", "bounding": "clip", "clip": 0.5}
-    (plan, *_) = Study.from_mapping(changed(**parts, method=[{"kind": "SN"}])).plans()
-    assert "no closed form of the estimate's limit law" in no_oracle(plan.simulator)
 
 
 KINDS = [k for k in INTERVAL_METHODS if k not in ("joint", "TRC", "inversion", "fieller", "PB", "ACS")]
