@@ -128,7 +128,7 @@ def entitle(chart: Any, title: str | None, where: str | None, width: float | str
     if title is not None:
         chart.title.text = title
     condition = f"Rows with {where}" if where is not None else ""
-    chart.description += f" {condition}." * bool(condition)
+
     letters = MOST_LETTERS
     if (pixels := parse_length("width", width)) is not None:
         letters = min(letters, max(int(pixels / LETTER), 12))
@@ -442,7 +442,7 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
         for point in points:
             aside = (names.index(point["series"]) + 0.5) / len(names) - 0.5
             point["place"] = axis.index(point["x"]) + 0.6 * aside
-        # Labels are at whole numbers, lines that separate the categories at halves.
+        # Labels are at whole numbers. Lines at halves separate the categories.
         separates: Any = alt.condition("datum.value % 1 != 0", alt.value(1), alt.value(0))
         marks: dict[str, Any] = {
             "values": [half / 2 for half in range(2 * len(axis) - 1)],
@@ -452,7 +452,7 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
             "tickSize": 8,
             "gridColor": "#b4b9c0",
         }
-        if max(len(short(value)) for value in axis) > 6:  # turned, long names do not overlap
+        if max(len(short(value)) for value in axis) > 6:  # long names overlap unless they are turned
             marks |= {"labelAngle": -25, "labelAlign": "right"}
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
@@ -506,11 +506,8 @@ class Look(NamedTuple):
 def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:
     """Look of each series. A series is a name and a family: see :attr:`Layout.series`."""
     families = [family for _, family in series]
-    if len(set(families)) == 1 and len(families) > 1:
-        shades = ramp(len(families))
-    else:
-        each = colours(families)
-        shades = [each[family] for family in families]
+    each, alike = colours(families), len(set(families)) == 1 and len(families) > 1
+    shades = ramp(len(families)) if alike else [each[family] for family in families]
     return {
         name: Look(shades[i], SHAPES[i % len(SHAPES)], DASHES[families[:i].count(family) % len(DASHES)])
         for i, (name, family) in enumerate(series)
@@ -551,8 +548,7 @@ def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
 def in_words(points: Sequence[Row], layout: Layout) -> str:
     """Description of the chart for screen readers."""
     at, up = ([point[name] for point in points] for name in ("x", "y"))
-    ordered = sorted(points, key=lambda point: (point["row"], point.get("column", ())))
-    shown = [*dict.fromkeys(point["panel"] for point in ordered)]
+    shown = [*dict.fromkeys(point["panel"] for point in points)]
     names = [name for name, _ in layout.series]
     count = f"{len(shown)} panel{'s' * (len(shown) > 1)}: {'; '.join(shown[:12])}"
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "

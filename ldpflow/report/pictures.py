@@ -137,8 +137,8 @@ def zip_plot(results: Results) -> Any:
         points += [line | fixed for line in lines]
     if others := len(results.rows) - len({id(row) for _, row in cells}):
         absent.append(
-            f"Not drawn: {others:,} of {len(results.rows):,} cells. The plots are of the lowest coverage of "
-            "a method where it holds its level and where it fails. A condition (`where`) chooses other cells."
+            f"Not drawn: {others:,} of {len(results.rows):,} cells. The title of a panel says why its cell "
+            "is drawn. A condition (`where`) chooses other cells."
         )
     if not points:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")

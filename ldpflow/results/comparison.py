@@ -96,15 +96,17 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         hint = f"Cells of this run differ in {others}." if others else ""
         allowed = "a setting in which cells of this run with the same replicates differ, all else equal"
         raise InputError("by", by, allowed, hint)
-    names = dict.fromkeys(name for row in rows for name in row)
+    every = dict.fromkeys(name for row in rows for name in row)
     # A setting without a value keeps the type null, so that the table can be joined with one of texts.
-    table = pa.table({name: pa.array([row.get(name) for row in rows], TYPES.get(name)) for name in names})
+    table = pa.table({name: pa.array([row.get(name) for row in rows], TYPES.get(name)) for name in every})
     if not alone:
         return table
     methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alone))
-    other = "" if baseline is None else f" and has {baseline}"
-    note = f"{len(alone):,} cells ({methods}) are not compared: no cell with the same replicates differs"
-    return table.replace_schema_metadata({"note": f"{note} in {by} alone{other}."})
+    other = "cell" if baseline is None else f"cell with {baseline}"
+    note = (
+        f"{len(alone):,} cells ({methods}) are not compared: no {other} has the same replicates and differs"
+    )
+    return table.replace_schema_metadata({"note": f"{note} in {by} alone."})
 
 
 def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:

@@ -49,7 +49,7 @@ SUM = re.compile(
 
 
 def added_up(sentence):
-    """Headline and terms by what they are called; fails if they do not add up to what is printed."""
+    """Headline, and amounts by the words of their terms. Fails if the terms do not add up to the coverage."""
     found = SUM.match(sentence)
     assert found, sentence
     coverage, level, headline, start, terms = found.groups()[:5]
