@@ -1,7 +1,7 @@
 """Comparisons of cells, paired by replicate. Errors that both cells share cancel in a difference.
 
-Cells of one path share everything but the interval. Paths of one problem share their users: the random
-numbers of the data do not depend on mechanism, budget and algorithm.
+Cells of one path share everything but the interval. Paths of one problem share their users if they draw users
+(``sampling = "data"``): the random numbers of the data do not depend on mechanism, budget and algorithm.
 """
 
 from __future__ import annotations

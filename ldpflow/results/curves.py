@@ -9,17 +9,18 @@ average. Both need strong convexity, which a loss with a bounded gradient cannot
 Theorem 3 is used for projected iterates, with m the one-point constant over the ball, and Theorem 4 for a
 quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
 
-**Momentum with tree noise** (Tran and Cutkosky 2022, Lemmas 5, 7, 11 and 12). The norm of the gradient at the
-random output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + norm of the noise). In fresh orders
-the bias is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. G and L are the bounds of the
-full loss, M is the number of batches, and gap (R in the paper) bounds the loss at the start less its infimum.
-(The paper prints 1.5 times the whole, without the last term.) In practice these bounds exceed G, which bounds
-every gradient: they only show how errors scale.
+**Momentum with tree noise** (Tran and Cutkosky 2022, Lemmas 5, 7, 11 and 12). A step has size eta, and a new
+gradient has the weight alpha in the momentum. There are T steps and M batches. G bounds the gradient of the
+full loss, L the Lipschitz constant of this gradient, and gap (R in the paper) bounds the loss at the start
+less its infimum. The norm of the gradient at the random output is at most gap/(eta T) + L eta/2 + 2 (bias of
+the momentum + norm of the noise). If every epoch has a new random order of the batches (fresh orders), the
+bias is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. (The paper prints 1.5 times the
+whole, without the last term.) In practice these bounds exceed G: they only show how errors scale.
 
-**One-pass private least squares** (Varshney, Thakurta and Jain 2022). Risks are excess risks ||w -
-w*||_H^2/2. The exact formulas are ours. They assume that x has independent coordinates of mean 0, variance
-lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that the error is independent of x, that
-no gradient is clipped, and that the averaged gradient of b records gets noise of variance tau^2 per
+**One-pass private least squares** (Varshney, Thakurta and Jain 2022). A risk is an excess risk,
+||w - w*||_H^2/2. The exact formulas are ours. They assume that x has independent coordinates of mean 0,
+variance lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that the error is independent of
+x, that no gradient is clipped, and that the averaged gradient of b records gets noise of variance tau^2 per
 coordinate. They hold after any number T of steps.
 """
 
