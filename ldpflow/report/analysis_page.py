@@ -89,7 +89,6 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
         for series, values in (("iterate", progress.iterate), ("average", progress.average))
         for step, value in zip(progress.steps.tolist(), values[:, j].tolist(), strict=True)
     ]
-
     layout = Layout(
         "Estimates along the run",
         "step",
@@ -108,7 +107,6 @@ def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
     x: Any = alt.X("x:Q", title=value, scale=alt.Scale(zero=False))
     chart = alt.Chart(alt.Data(values=points)).mark_line(point=True, strokeWidth=1.2, color=GREY)
     layers = chart.encode(x=x, y=alt.Y("F:Q", title="F^"))
-
     if row is not None:
         limits = [{"lower": row["lower"], "upper": row["upper"], "F": tau}]
         base = alt.Chart(alt.Data(values=limits)).mark_rule(strokeWidth=3, color=METHODS["TR"])

@@ -71,7 +71,6 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
 
 
 def ramp(count: int) -> list[str]:
-
     channels = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in RAMP])
     places = np.linspace(0.0, len(RAMP) - 1.0, count)
     mixed = [np.interp(places, np.arange(len(RAMP)), channel) for channel in channels.T]
@@ -128,7 +127,6 @@ def entitle(chart: Any, title: str | None, where: str | None, width: float | str
     if title is not None:
         chart.title.text = title
     condition = f"Rows with {where}" if where is not None else ""
-
     letters = MOST_LETTERS
     if (pixels := parse_length("width", width)) is not None:
         letters = min(letters, max(int(pixels / LETTER), 12))
@@ -230,7 +228,6 @@ class Layout:
     """Words of the legend for the fields ``bound`` (dashed) and ``limit`` (dotted) of points."""
     ribbons: bool = False
     """Whether Monte Carlo intervals are bands along a line instead of bars."""
-
     left_out: str = ""
     """Sentence on results that the chart does not show."""
 

@@ -194,7 +194,8 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
-    axis = what.axis.replace("unit of θ", results.study.get("collection", {}).get("unit") or "unit of θ")
+    unit = str(results.study.get("collection", {}).get("unit") or "unit of θ")
+    axis = what.axis.replace("unit of θ", unit)
     if name == "coverage" and any(point["failures"] for point in points):
         axis += ", failures as misses"
     layout = Layout(

@@ -129,7 +129,6 @@ def zip_plot(results: Results) -> Any:
             at = f"{row['series']} at {settings}" if settings else row["series"]
             absent.append(f"No zip plot of {at}: no replicate has an interval.")
             continue
-
         lost = f" ({row[COVERAGE]:.3f} with failures as misses)" if row["failures"] else ""
         lines_of_name = (f"{row['series']}: {reason}", settings, f"coverage {row['coverage']:.3f}{lost}")
         name = "\n".join(filter(None, lines_of_name))

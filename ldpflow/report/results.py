@@ -46,7 +46,7 @@ class Names(dict[str, Column]):
         return self[name].label
 
     def value(self, name: str, value: Any) -> str:
-        """Text of a setting and its value, such as ``ε = 0.5``. A kind has no name before it."""
+        """Text of a setting and its value, such as ``ε = 0.5``. The text of a kind is the kind alone."""
         if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)
         if name == "coordinate":
@@ -231,9 +231,9 @@ class Results:
 
     @cached_property
     def baseline(self) -> str:
-        """Series that paired figures compare with.
+        """Series that paired figures compare with: the user's choice, or the default.
 
-        It is the user's choice, or the first series in the order of legends among those with most replicates.
+        The default is the first series in the order of legends, among the series with the most replicates.
         """
         order = sorted((-row["replicates"], row["series_rank"], row["series"]) for row in self.rows)
         return self.versus or (order[0][2] if order else "")

@@ -63,7 +63,6 @@ def explain(
             coverage = decompose(cell, row["level"])
             source = None if arrival is None else arrival.source()
             lost = lost_words(coverage, row)
-
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
                 "" if arrival is None else arrival.sentence(coverage.leading()[0] != "none"),
