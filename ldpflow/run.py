@@ -410,7 +410,8 @@ class Run:
         width : float or str, optional
             Width of the whole figure: a number of pixels (1/96 inch), or a text with a unit, ``"85mm"``.
         baseline : str, optional
-            Method that the paired figures compare with. Default: the first method by name.
+            Method that the paired figures compare with. Default: the first by name of the methods with the
+            most replicates.
         title : str, optional
             Title of the chart. Default: the title of the figure.
 
@@ -462,7 +463,8 @@ class Run:
         notes : path, optional
             A Markdown file. Text under one of the report's headings goes to that section of the report.
         baseline : str, optional
-            Method that the paired figures compare with. Default: the first method by name.
+            Method that the paired figures compare with. Default: the first by name of the methods with the
+            most replicates.
 
         Raises
         ------

@@ -11,7 +11,6 @@ from ldpflow.practice.transcripts.result import (
     ROOTS,
     SHORT,
     EstimatedCdf,
-    form_of,
     limits_words,
     method_label,
     shown_columns,
@@ -24,9 +23,6 @@ from ldpflow.report.results import Row
 
 if TYPE_CHECKING:
     from ldpflow.practice.transcripts.result import Analysis
-
-FAMILIES = [("iterate", "oracle"), ("average", "BM")]
-"""Series of the figure of estimates, each with the method whose colour it has."""
 
 
 def analysis_html(analysis: Analysis) -> str:
@@ -93,16 +89,13 @@ def progress_chart(analysis: Analysis, j: int) -> Any:
         for series, values in (("iterate", progress.iterate), ("average", progress.average))
         for step, value in zip(progress.steps.tolist(), values[:, j].tolist(), strict=True)
     ]
-    reported = analysis.reported(j)
-    last = "" if reported is None else f"{reported['estimate']:{form_of(reported)}} {analysis.unit}".rstrip()
     layout = Layout(
         "Estimates along the run",
         "step",
         with_unit("theta", analysis.unit),
-        FAMILIES,
+        [("iterate", "oracle"), ("average", "BM")],  # series, each with the method whose colour it has
         log_x=True,
         ribbons=True,
-        remark=f"The estimate to report is {last}." if last else "",
     )
     return draw(points, layout)
 
@@ -114,14 +107,11 @@ def cdf_chart(analysis: Analysis, cdf: EstimatedCdf, j: int) -> Any:
     x: Any = alt.X("x:Q", title=value, scale=alt.Scale(zero=False))
     chart = alt.Chart(alt.Data(values=points)).mark_line(point=True, strokeWidth=1.2, color=GREY)
     layers = chart.encode(x=x, y=alt.Y("F:Q", title="F^"))
-    end = "No interval is defined."
     if row is not None:
         limits = [{"lower": row["lower"], "upper": row["upper"], "F": tau}]
         base = alt.Chart(alt.Data(values=limits)).mark_rule(strokeWidth=3, color=METHODS["TR"])
         layers = layers + base.encode(x=alt.X("lower:Q", title=value), x2="upper:Q", y="F:Q")
-        ends = limits_words(row["lower"], row["upper"], analysis.unit, form_of(row))
-        end = f"The interval at {tau:g} is {ends}."
-    text = f"Estimated distribution function at {len(points)} points. {end}"
+    text = f"Estimated distribution function at {len(points)} points, and the interval at {tau:g}, if any."
     layers = layers.properties(width=620, height=300)
     return style_chart(layers, "Estimated distribution function", text)
 
@@ -143,7 +133,5 @@ def intervals_chart(analysis: Analysis, j: int) -> Any:
     x: Any = alt.X("lower:Q", title=with_unit("theta", analysis.unit), scale=alt.Scale(zero=False), axis=few)
     chart = base.mark_rule(strokeWidth=2).encode(x=x, x2="upper:Q")
     chart = chart + base.mark_point(filled=True, size=50).encode(x="estimate:Q")
-    text = "; ".join(
-        f"{row['name']}: {limits_words(row['lower'], row['upper'], analysis.unit)}" for row in rows
-    )
+    text = f"Intervals of {', '.join(row['name'] for row in rows)}. The table below has their limits."
     return style_chart(chart.properties(width=620, height=max(80, 26 * len(rows))), "Intervals", text, 130)

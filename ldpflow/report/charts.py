@@ -71,8 +71,6 @@ def colours(methods: Sequence[str]) -> dict[str, str]:
 
 
 def ramp(count: int) -> list[str]:
-    if count == 1:
-        return [RAMP[1]]
     channels = np.array([[int(colour[i : i + 2], 16) for i in (1, 3, 5)] for colour in RAMP])
     places = np.linspace(0.0, len(RAMP) - 1.0, count)
     mixed = [np.interp(places, np.arange(len(RAMP)), channel) for channel in channels.T]
@@ -129,7 +127,6 @@ def entitle(chart: Any, title: str | None, where: str | None, width: float | str
     if title is not None:
         chart.title.text = title
     condition = f"Rows with {where}" if where is not None else ""
-    chart.description += f" {condition}." * bool(condition)
     letters = MOST_LETTERS
     if (pixels := parse_length("width", width)) is not None:
         letters = min(letters, max(int(pixels / LETTER), 12))
@@ -231,8 +228,6 @@ class Layout:
     """Words of the legend for the fields ``bound`` (dashed) and ``limit`` (dotted) of points."""
     ribbons: bool = False
     """Whether Monte Carlo intervals are bands along a line instead of bars."""
-    remark: str = ""
-    """Last sentence of the description for screen readers."""
     left_out: str = ""
     """Sentence on results that the chart does not show."""
 
@@ -366,8 +361,7 @@ def resize(chart: Any, width: float | str | None = None) -> Any:
     panel = getattr(chart, "spec", chart)
     if not fit(chart, panel, wanted):
         unit = UNITS["mm"]
-        hint = f"It is {wanted / unit:.1f} mm. Other `rows` and `cols`, or a condition, need less. "
-        hint += "A number without a unit is pixels, 96 to an inch."
+        hint = f"It is {wanted / unit:.1f} mm."
         raise InputError("width", width, f"enough for panels of {LEAST / unit:.0f} mm", hint)
     if fit_texts(chart, panel):
         fit(chart, panel, wanted)
@@ -378,7 +372,7 @@ def resize(chart: Any, width: float | str | None = None) -> Any:
 def fit_texts(chart: Any, panel: Any) -> bool:
     """Break titles of horizontal axes that are wider than a panel, and make symbols of narrow panels smaller.
 
-    Also break headings of columns after " = " if a heading is wider than its column. Return whether they
+    Also break headings of columns after " = " if a heading is wider than its column. Return whether headings
     were broken.
     """
     for layer in getattr(panel, "layer", ()):
@@ -438,14 +432,14 @@ def drawn_width(chart: Any) -> float:
 
 
 def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
-    """Axis of x. If values are drawn at equal distances, it sets the field ``place`` of every point."""
+    """Axis of x. If values are drawn at equal distances, the function sets the field ``place`` of points."""
     axis = sorted({point["x"] for point in points})
     if isinstance(axis[0], str) or (layout.ranked and len(axis) <= MAX_RANKED):
         names = [name for name, _ in layout.series]
         for point in points:
             aside = (names.index(point["series"]) + 0.5) / len(names) - 0.5
             point["place"] = axis.index(point["x"]) + 0.6 * aside
-        # Labels are at whole numbers, lines that separate the categories at halves.
+        # Labels are at whole numbers. Lines at halves separate the categories.
         separates: Any = alt.condition("datum.value % 1 != 0", alt.value(1), alt.value(0))
         marks: dict[str, Any] = {
             "values": [half / 2 for half in range(2 * len(axis) - 1)],
@@ -455,7 +449,7 @@ def horizontal(points: Sequence[Row], layout: Layout) -> alt.X:
             "tickSize": 8,
             "gridColor": "#b4b9c0",
         }
-        if max(len(short(value)) for value in axis) > 6:  # turned, long names do not overlap
+        if max(len(short(value)) for value in axis) > 6:  # long names overlap unless they are turned
             marks |= {"labelAngle": -25, "labelAlign": "right"}
         scale = alt.Scale(type="linear", domain=[-0.5, len(axis) - 0.5], nice=False)
         name = "place"
@@ -509,11 +503,8 @@ class Look(NamedTuple):
 def series_looks(series: Sequence[tuple[str, str]]) -> dict[str, Look]:
     """Look of each series. A series is a name and a family: see :attr:`Layout.series`."""
     families = [family for _, family in series]
-    if len(set(families)) == 1 and len(families) > 1:
-        shades = ramp(len(families))
-    else:
-        each = colours(families)
-        shades = [each[family] for family in families]
+    each, alike = colours(families), len(set(families)) == 1 and len(families) > 1
+    shades = ramp(len(families)) if alike else [each[family] for family in families]
     return {
         name: Look(shades[i], SHAPES[i % len(SHAPES)], DASHES[families[:i].count(family) % len(DASHES)])
         for i, (name, family) in enumerate(series)
@@ -554,13 +545,11 @@ def tooltip(known: set[str], layout: Layout) -> list[alt.Tooltip]:
 def in_words(points: Sequence[Row], layout: Layout) -> str:
     """Description of the chart for screen readers."""
     at, up = ([point[name] for point in points] for name in ("x", "y"))
-    ordered = sorted(points, key=lambda point: (point["row"], point.get("column", ())))
-    shown = [*dict.fromkeys(point["panel"] for point in ordered)]
+    shown = [*dict.fromkeys(point["panel"] for point in points)]
     names = [name for name, _ in layout.series]
     count = f"{len(shown)} panel{'s' * (len(shown) > 1)}: {'; '.join(shown[:12])}"
     text = f"{layout.y} over {layout.x} from {short(min(at))} to {short(max(at))}; {count}; "
-    text += f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
-    return f"{text} {layout.remark}" if layout.remark else text
+    return text + f"series: {'; '.join(names[:8])}. Values from {min(up):.3g} to {max(up):.3g}."
 
 
 def spread(items: Sequence[Any], most: int) -> list[Any]:

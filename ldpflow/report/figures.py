@@ -33,7 +33,7 @@ FULL = 0.6
 class Asked(NamedTuple):
     """Factors that the user chose for the rows, columns and colours of a figure.
 
-    Empty: chosen by the design. The factor ``series`` is the method with its settings.
+    If a field is empty, the design decides. The factor ``series`` is the method with its settings.
     """
 
     rows: tuple[str, ...] = ()
@@ -54,8 +54,7 @@ class Asked(NamedTuple):
                     varying = ["method", *(name for name in known if len(distinct(rows, name)) > 1)]
                     raise InputError(field, name, f"one of {', '.join(varying)}", closest(name, known))
                 if name in used:
-                    hint = "It is on the axis (`x`)." if name == x else ""
-                    raise InputError(field, name, "a factor that has no other place in the figure", hint)
+                    raise InputError(field, name, "a factor that has no other place in the figure")
                 used.append(name)
             found[field] = tuple("series" if name == "method" else name for name in texts)
         return cls(**found)
@@ -66,8 +65,8 @@ def arrange(
 ) -> Callable[[Row], Row]:
     """Function that gives a row of the results its ``row``, ``column`` and ``panel`` in a figure.
 
-    It also gives the fields by which a page filters. Every factor makes rows or columns. By default the
-    columns are those of the factor with the most values, of the factors with at most MAX_ACROSS.
+    It also gives the fields by which a page filters. Every factor makes rows or columns. By default one
+    factor makes the columns: among the factors with at most MAX_ACROSS values, that with the most values.
     """
     free = [name for name in factors if name not in (*asked.rows, *asked.cols, *asked.color)]
     down, across = [*asked.rows, *free], list(asked.cols)
@@ -195,7 +194,8 @@ def measure(results: Results, x: str, name: str, asked: Asked) -> Any:
         if what.shared and (x == "n" if name == "protocols" else not own):
             point["shared"] = row.get(what.shared) or None  # a logarithmic axis has no 0
         points.append(point)
-    axis = what.axis.replace("unit of θ", results.unit)
+    unit = str(results.study.get("collection", {}).get("unit") or "unit of θ")
+    axis = what.axis.replace("unit of θ", unit)
     if name == "coverage" and any(point["failures"] for point in points):
         axis += ", failures as misses"
     layout = Layout(
@@ -252,7 +252,7 @@ PREFERRED = ("oracle", "TR", "BM", "BB")
 def default_rows(results: Results) -> list[Row]:
     """Rows of the default interval of every protocol and cell, with the length of the efficiency bound.
 
-    That length is 2 z s, with the normal quantile z at 1/2 + level/2 and the standard error s of the bound.
+    The length of the bound is 2 z s, with its standard error s and the normal quantile z at 1/2 + level/2.
     Cells whose intervals end at the public range in more than half of the replicates are left out, since the
     range limits their length.
     """
@@ -409,7 +409,7 @@ ENDS = {
 
 
 def end_rows(results: Results, statistics: Sequence[str]) -> list[Row]:
-    """Rows of the first of some statistics that a path has, at the path's last checkpoint.
+    """Rows at the last checkpoint of each path, of the first of some statistics that the path has.
 
     A path that serves every n also has a row at every n at which another path ends.
     """

@@ -53,7 +53,7 @@ let round = 0;
 const filterData = (spec, keep) => ({ ...spec, data: { values: spec.data.values.filter(keep) } });
 const isChosen = (row) => [...chosen].every(([name, values]) => !(`@${name}` in row) || values.has(row[`@${name}`]));
 
-// The rows of panels with the lowest coverage of a figure of many, and words on what its supplement has.
+// Keeps the rows of panels with the lowest coverage of a large figure. Returns them, and words on the supplement.
 const rowsOf = ({ facet, data }) => ((facet.row ?? facet).sort ?? []).filter((name) => data.values.some((row) => row.row === name));
 
 function shorten(spec, tall) {
@@ -61,7 +61,7 @@ function shorten(spec, tall) {
   const most = facet.sort ? 3 * tall : tall;
   const rows = rowsOf(spec);
   if (rows.length <= most) return [spec, ""];
-  const mostBelow = new Map(rows.map((row) => [row, [-1, 0]])); // and the sum, by which equal ones are ranked
+  const mostBelow = new Map(rows.map((row) => [row, [-1, 0]])); // largest shortfall, and the sum of shortfalls for ties
   for (const { row, below } of spec.data.values) {
     const found = mostBelow.get(row);
     if (found && below !== undefined) mostBelow.set(row, [Math.max(found[0], below), found[1] + below]);
@@ -73,7 +73,7 @@ function shorten(spec, tall) {
   return [filterData(spec, (row) => worst.has(row.row)), `Shown here: ${words}; the supplement below has all.`];
 }
 
-// A figure of many rows in parts that fit a sheet of paper.
+// Cuts a figure of many rows into parts that fit a sheet of paper.
 function sheets(spec, width) {
   const rows = spec.facet && width >= 560 ? rowsOf(spec) : [];
   const most = (spec.facet?.sort ? 3 : 1) * Math.max(1, Math.floor((1.2 * width) / ((spec.spec?.height ?? 0) + 30)));
@@ -145,7 +145,7 @@ function fit(spec, width) {
   return fitted;
 }
 
-// Titles of horizontal axes in lines as wide as a panel.
+// Breaks titles of horizontal axes into lines that are at most as wide as a panel.
 function wrapTitles(spec) {
   const panel = spec.spec ?? spec;
   for (const { encoding } of panel.layer ?? []) {
@@ -198,7 +198,7 @@ async function drawChart(chart) {
   chart.classList.add("drawn");
 }
 
-// Those in sight first; a later call ends an earlier one.
+// Draws the charts nearest to the top of the window first. A later call ends an earlier one.
 async function draw() {
   const mine = ++round;
   delete document.documentElement.dataset.drawn;
@@ -209,7 +209,7 @@ async function draw() {
     if (mine !== round) return;
   }
   document.documentElement.dataset.drawn = String(charts.length);
-  // Closed supplements, for printing: when nothing else is to do.
+  // Closed supplements are drawn last, for printing.
   for (const chart of document.querySelectorAll(".supplement:not([open]):not([hidden]) .chart")) {
     await new Promise((resolve) => setTimeout(resolve, 20));
     if (mine !== round) return;
@@ -229,7 +229,7 @@ function filterTables() {
     const passes = (text, values) => text === "-" || values.some((value) => value === text || value.startsWith(`${text},`));
     for (const row of table.tBodies[0].rows) row.hidden = tests.some(([at, values]) => !passes(textOf(row.cells[at]), values));
     table.parentElement.classList.toggle("empty", [...table.tBodies[0].rows].every((row) => row.hidden));
-    heads.forEach((head, at) => { // columns of single values, as n = 1e5
+    heads.forEach((head, at) => { // columns of one value of a factor, such as n = 1e5
       const [label, value] = head.split(" = ");
       const factor = value && factors.find(({ dataset }) => dataset.label === label);
       if (!factor) return;
@@ -254,7 +254,7 @@ const coverage = column("failures as misses") < 0 ? column("coverage") : column(
 const shownCells = () => [...document.querySelectorAll("#cell-table tbody tr")].filter((row) => !row.hidden).map((row) => [...row.cells].map(textOf));
 const total = (rows, at) => rows.reduce((sum, row) => sum + Number(row[at].replaceAll(",", "")), 0);
 
-// The table at a glance again, of the cells that are chosen.
+// Computes the table at a glance again, for the chosen cells.
 function countCells() {
   if (!whole) return;
   const shown = shownCells();
@@ -273,7 +273,7 @@ function countCells() {
   }
 }
 
-// What holds and what fails among the chosen cells, in the place of the sentences on all of them.
+// Says what holds and what fails among the chosen cells. This sentence replaces the sentences on all cells.
 function describe() {
   if (!whole) return;
   const place = document.getElementById("chosen");
@@ -324,7 +324,7 @@ function prepareFilters() {
   show();
 }
 
-// A page that follows a sweep reads itself again, and goes on where the reader was.
+// A page that follows a sweep reloads itself, and keeps the scroll position and the choices of the reader.
 const here = `ldpflow-place ${location.pathname}`;
 
 function goOn() {

@@ -185,9 +185,10 @@ def follow(
             state = fingerprint(store)
             if state != seen and (found := latest(run)) is not None:
                 seen, results = state, found.with_baseline(baseline)
-                text = report_html(results, live=results.running, notes=notes)
+                running = bool(results.sessions) and results.sessions[-1].get("ended") is None
+                text = report_html(results, live=running, notes=notes)
                 on_page(write_page(store, text, file), text)
-                if not results.running:
+                if not running:
                     return results
             # At most a fifth of the time goes into making pages.
             time.sleep(max(LOOK_SECONDS, 4 * (time.monotonic() - started)))
@@ -264,7 +265,7 @@ def draw_figures(results: Results) -> list[tuple[str, str, str, Any]]:
     if len(results.values("beta")) > 1:
         figures["design-beta"] = Figure(figures["coverage"].draw, **CAPTIONS["design-beta"])
         axes["design-beta"] = "beta"
-    if len(results.series) < MANY:
+    if len(results.series) < 4:  # coverage against length is for many methods
         del axes["choice"]
     if not any(row["stat"] == "tail_exc" for row in results.followed):
         del axes["risk"]
@@ -279,10 +280,6 @@ def draw_figures(results: Results) -> list[tuple[str, str, str, Any]]:
         except InputError:
             continue  # the run has no data for it
     return found
-
-
-MANY = 4
-"""Least number of series for which the report has the figure of coverage against length."""
 
 
 def facts(results: Results) -> list[tuple[str, str]]:

@@ -82,11 +82,7 @@ def explanation(results: Results, asked: Asked) -> Any:
             alt.X("gap:Q", title=heading), y
         ),
     ]
-    worst = min(points, key=lambda point: point["gap"])
-    text = (
-        f"Stacked bars of the parts of coverage less level in {len(points)} cells. Lowest: "
-        f"{worst['gap']:+.3f} for {worst['series']}, {worst['panel']}; main cause: {worst['cause']}."
-    )
+    text = f"Stacked bars of the parts of coverage less level in {len(points)} cells."
     count = len({point.get("column", point["row"]) for point in points})
     # Labels of rows are turned by 90 degrees: a row must be as high as its label is long.
     longest = max(len(line) for point in points for line in point["row"][1].split(", "))
@@ -110,8 +106,8 @@ REACH = 3.0
 def zip_plot(results: Results) -> Any:
     """Draw zip plots of the cells that the findings name.
 
-    Intervals are ranked by |estimate - theta| / (length / 2). A symmetric interval misses theta if this is
-    above 1. If a method holds its level, the coloured misses are above the line of the nominal level.
+    Intervals are ranked by |estimate - theta| / (length / 2). A symmetric interval misses theta if this ratio
+    is above 1. If a method holds its level, the coloured misses are above the line of the nominal level.
     """
     heading = "rank of |error| / half length (%)"
     ticks = alt.Axis(values=[0, 50, 80, 90, 100], grid=False, labelExpr=charts.LABEL)
@@ -124,7 +120,7 @@ def zip_plot(results: Results) -> Any:
     x = alt.X("lower:Q", title="limits - θ", axis=alt.Axis(tickCount=4, labelExpr=charts.LABEL))
     base = alt.Chart()
     points: list[Row] = []
-    absent, most = [], 0
+    absent = []
     cells = findings(results).cells
     for reason, row in cells:
         lines = intervals(results, row)
@@ -133,7 +129,6 @@ def zip_plot(results: Results) -> Any:
             at = f"{row['series']} at {settings}" if settings else row["series"]
             absent.append(f"No zip plot of {at}: no replicate has an interval.")
             continue
-        most = max(most, len(lines))
         lost = f" ({row[COVERAGE]:.3f} with failures as misses)" if row["failures"] else ""
         lines_of_name = (f"{row['series']}: {reason}", settings, f"coverage {row['coverage']:.3f}{lost}")
         name = "\n".join(filter(None, lines_of_name))
@@ -141,8 +136,8 @@ def zip_plot(results: Results) -> Any:
         points += [line | fixed for line in lines]
     if others := len(results.rows) - len({id(row) for _, row in cells}):
         absent.append(
-            f"Not drawn: {others:,} of {len(results.rows):,} cells, which are not the lowest of a method "
-            "that holds or fails (a condition chooses others)."
+            f"Not drawn: {others:,} of {len(results.rows):,} cells. The title of a panel says why its cell "
+            "is drawn. A condition (`where`) chooses other cells."
         )
     if not points:
         raise InputError("figure", "zip", "a run with replicates whose rows can be read")
@@ -151,11 +146,8 @@ def zip_plot(results: Results) -> Any:
         base.mark_rule(color=charts.GREY, strokeWidth=1).encode(x=alt.XDatum(0)),
         base.mark_rule(**charts.RULE).encode(y=alt.Y("mean(level):Q", title=heading)),
     ]
-    names = [name.replace("\n", ", ") for _, name in sorted({point["row"] for point in points})]
-    text = (
-        f"Zip plots of {len(names)} cells, up to {most} intervals each, ranked by error over half "
-        f"length: {'; '.join(names)}."
-    )
+    count = len({point["row"] for point in points})
+    text = f"Zip plots of {count} cells: intervals are ranked by error over half length."
     drawn = charts.panels(points, layers, {"width": 210, "height": 170}, x="independent")
     return charts.style_chart(drawn, "Zip plots: the intervals themselves", text, left_out=" ".join(absent))
 
@@ -224,7 +216,6 @@ def compare_with_published(results: Results) -> Any:
         "coverage, or length / published length",
         [("this run", "BB"), ("published", "oracle")],
         ranked=True,
-        remark=f"Largest |z| {max(abs(row.z) for row in rows):.2f}.",
     )
     return charts.draw(points, layout)
 
@@ -284,11 +275,8 @@ def choice(results: Results, asked: Asked) -> Any:
         ),
         base.mark_text(align="left", dx=6, dy=-5, color=charts.GREY).encode(x=x, y=y, text="label:N"),
     ]
-    chosen = [f"{s.best.row['series']} at {place(dict(s.best.row))['panel']}" for s in settings if s.best]
-    text = (
-        f"Coverage against mean length of {len({p['method'] for p in points})} methods in {len(settings)} "
-        f"settings. Recommended: {'; '.join(chosen[:6]) or 'none'}."
-    )
+    methods = {point["method"] for point in points}
+    text = f"Coverage against mean length of {len(methods)} methods in {len(settings)} settings."
     absent = f"Left out: {undefined:,} cells without intervals of a length above 0." if undefined else ""
     size = None if heading else {"width": 200, "height": 150}
     figure = charts.panels(points, layers, size, y=words)

@@ -37,7 +37,7 @@ class Names(dict[str, Column]):
     """Display names of columns, from their declarations."""
 
     taus: Sequence[float] = ()
-    """Level of the quantile that each coordinate is. Empty if rows differ or coordinates are no quantiles."""
+    """Level of the quantile at each coordinate. Empty if rows differ or coordinates are no quantiles."""
 
     def __missing__(self, name: str) -> Column:
         return Column(name, "string", "-", "")
@@ -46,7 +46,7 @@ class Names(dict[str, Column]):
         return self[name].label
 
     def value(self, name: str, value: Any) -> str:
-        """Text of a setting and its value, as in ``ε = 0.5``. Of a kind the text is the kind alone."""
+        """Text of a setting and its value, such as ``ε = 0.5``. The text of a kind is the kind alone."""
         if name in ("problem", "mechanism", "algorithm", "method", "series"):
             return str(value)
         if name == "coordinate":
@@ -87,13 +87,10 @@ class Results:
         store = RunStore(run)
         damaged: Damaged = [] if from_parts else "refuse"
         try:
-            table = followed = None
-            if not from_parts:
-                table, followed = store.read_summary(), store.read_trajectory_summary()
-            if table is None:
-                table = stored_summary(store, damaged=damaged)
-            if followed is None:
-                followed = stored_trajectory_summary(store, damaged=damaged)
+            table = None if from_parts else store.read_summary()
+            followed = None if from_parts else store.read_trajectory_summary()
+            table = stored_summary(store, damaged=damaged) if table is None else table
+            followed = stored_trajectory_summary(store, damaged=damaged) if followed is None else followed
             mapping = stored_mapping(store) or {}
         except (pa.ArrowException, OSError, ValueError) as error:
             raise InputError("run", str(run), "a run directory that can be read", str(error)) from None
@@ -123,10 +120,6 @@ class Results:
         """Name of the study. Without a study: name of the directory."""
         return str(self.study.get("name") or self.store.root.rstrip("/").rsplit("/", 1)[-1])
 
-    @property
-    def unit(self) -> str:
-        return str(self.study.get("collection", {}).get("unit") or "unit of θ")
-
     @cached_property
     def names(self) -> Names:
         names = Names(known_columns(self.table.schema, self.trajectories.schema))
@@ -153,7 +146,7 @@ class Results:
 
         @cache
         def find(without: tuple[str, ...] = ()) -> list[str]:
-            # Excluded names, n, level and coordinate come first: what follows from them is then not needed.
+            # Columns that come first are preferred: a setting that follows from n, say, is not chosen.
             first = [*without, "n", "level", "coordinate"]
             names = sorted(self.parameters, key=lambda name: (name == "horizon", name not in first))
             found = distinguishing_columns(names, self.rows)
@@ -187,7 +180,7 @@ class Results:
         return self.contrasts
 
     def read_cells(self) -> Iterator[tuple[pa.Table, list[CellRows]]]:
-        """Read the stored cells path by path, and set ``contrasts``: a report reads every part only once."""
+        """Read the stored cells path by path, and set ``contrasts``: a report then reads each part once."""
         series = {self.identity(row): row["series"] for row in self.rows}
         found: dict[CellIdentity, Row] = {}
         for path in self.store.replicates.path_keys():
@@ -238,7 +231,10 @@ class Results:
 
     @cached_property
     def baseline(self) -> str:
-        """Series of the user's choice for paired figures, or the first series with the most replicates."""
+        """Series that paired figures compare with: the user's choice, or the default.
+
+        The default is the first series in the order of legends, among the series with the most replicates.
+        """
         order = sorted((-row["replicates"], row["series_rank"], row["series"]) for row in self.rows)
         return self.versus or (order[0][2] if order else "")
 
@@ -278,10 +274,6 @@ class Results:
     @cached_property
     def design(self) -> RunDesign:
         return run_design(self.store, self.table, self.trajectories, self.sessions, self.damaged)
-
-    @cached_property
-    def running(self) -> bool:
-        return bool(self.sessions) and self.sessions[-1].get("ended") is None
 
 
 def distinct(rows: Iterable[Row], name: str) -> list[Any]:

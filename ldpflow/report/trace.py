@@ -41,8 +41,7 @@ def trace(study: Study, replicate: int = 0) -> pa.Table:
     plans = study.plans()
     if len(plans) != 1 or plans[0].simulator.horizon is not None:
         found = f"{study.name} with {counted(len(plans), 'path')}"
-        hint = "Choose one value of every setting."
-        raise InputError("study", found, "one path that serves every n", hint)
+        raise InputError("study", found, "one path that serves every n, with one value of every setting")
     simulator = plans[0].simulator
     least = simulator.parts()["algorithm"].records_per_step()
     if least >= LAST:
@@ -59,7 +58,7 @@ def trace(study: Study, replicate: int = 0) -> pa.Table:
 
 
 def trace_plot(rows: pa.Table) -> Any:
-    """Plot estimates and limits of the first coordinate against n. ``rows``: of :func:`trace`, at one level.
+    """Plot estimates and limits of the first coordinate against n, from rows of :func:`trace` at one level.
 
     The first panel has a logarithmic axis up to n = 200,000, the second a linear axis for larger n.
     """
@@ -105,7 +104,6 @@ def trace_plot(rows: pa.Table) -> Any:
         drawn.append(alt.layer(*layers).properties(width=400, height=280, title=title))
     text = (
         f"One path: estimate (grey line) and {100 * level:g}% limits of {', '.join(methods)} from n = "
-        f"{grid[0]:,} to {grid[-1]:,}; the truth {truth:.4g} is the dashed line; at the end the estimate is "
-        f"{estimates[grid[-1]]['estimate']:.4g}."
+        f"{grid[0]:,} to {grid[-1]:,}. The dashed line is the truth, {truth:.4g}."
     )
     return style_chart(alt.concat(*drawn, columns=2), f"One path as n grows, {100 * level:g}% limits", text)

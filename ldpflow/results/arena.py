@@ -8,8 +8,7 @@ method, failures counted as misses:
 * The recommended method has the shortest mean length of all methods that hold their level. If there are
   none, the method with the highest coverage is named as the nearest.
 * Methods that read the truth (such as the oracle) and joint regions (for all coordinates at once) are not
-  recommended. Nor is a method whose plug-in is not loaded, since it may be one of these. A confidence
-  sequence competes at one n like any other method, and loses by its length.
+  recommended. A method whose plug-in is not loaded may be one of these, so it is not recommended either.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ TOLERANCE = 0.02
 """Largest shortfall of coverage below the level at which a method holds its level."""
 
 CHANCE = 0.8
-"""Probability of :func:`least_replicates`."""
+"""Least probability that a method is shown to hold its level, for :func:`least_replicates`."""
 
 HOLDS, UNDECIDED, FAILS = "holds", "unclear", "fails"
 
@@ -64,7 +63,10 @@ class ArenaEntry:
 
 @dataclass(frozen=True)
 class ArenaSetting:
-    """All methods in one setting: by length those that hold their level, then by coverage the others."""
+    """All methods in one setting. Those that hold their level come first, the shortest on top.
+
+    The other methods follow, the one with the highest coverage first.
+    """
 
     keys: Row
     entries: tuple[ArenaEntry, ...]
@@ -95,8 +97,8 @@ def why_barred(row: Row) -> str:
 def not_judged(rows: Iterable[Row]) -> str:
     """A sentence that names the methods whose plug-ins are not loaded, or ""."""
     names = ", ".join(sorted({row["method"] for row in rows if why_barred(row).startswith("its plug-in")}))
-    why = "its plug-in, which says whether it reads the truth, is not loaded"
-    return f"Not judged: {names}, since {why}." if names else ""
+    why = "A method whose plug-in is not loaded may need the truth."
+    return f"Not judged: {names}. {why}" if names else ""
 
 
 def judge(row: Row, tolerance: float = TOLERANCE) -> str:
@@ -107,7 +109,7 @@ def judge(row: Row, tolerance: float = TOLERANCE) -> str:
 
 
 def probability_to_hold(level: float, replicates: Any) -> Any:
-    """Exact probability that :func:`judge` finds that a method holds its level, if this is its true coverage.
+    """Exact probability that :func:`judge` returns HOLDS, for a method whose true coverage is the level.
 
     The lower end of Wilson's interval for R replicates is at least p if hits >= R p + z sqrt(R p (1 - p)).
     """
@@ -123,7 +125,7 @@ def least_replicates(level: float) -> int:
 
     The probability jumps up and down as the number grows.
     """
-    counts = np.arange(1, 10_000)  # the number is below 5,000 for every level
+    counts = np.arange(1, 10_000)  # the result is below 5,000 for every level
     rare = counts[probability_to_hold(level, counts) < CHANCE]
     return 1 + int(max(rare, default=0))
 
@@ -157,8 +159,8 @@ def settings_of(rows: Iterable[Row], keys: Sequence[str] = KEYS) -> list[ArenaSe
 def best_rows(store: RunStore, summary: pa.Table) -> pa.Table:
     """Rows of a summary that the rule recommends, one for every problem, mechanism, n, level and coordinate.
 
-    If no method holds its level, the row is that of the nearest, as its ``level_state`` shows. ``candidates``
-    is the number of rows that it was chosen from.
+    If no method holds its level, the row is that of the nearest method, as its ``level_state`` shows.
+    ``candidates`` is the number of rows from which the row was chosen.
     """
     from ldpflow.results.summary import stored_paths  # loads SciPy
 
@@ -197,11 +199,12 @@ def with_state(table: pa.Table) -> pa.Table:
 
 
 def settings_in(rows: Iterable[Row]) -> set[str]:
+    """Names of the settings in the column ``vs``, such as ``beta`` in ``BB beta=0.75``."""
     return {word.partition("=")[0] for row in rows for word in str(row.get("vs")).split() if "=" in word}
 
 
 def short_rows(summary: pa.Table, measures: Sequence[str] = SHORT, first: str = "truth") -> pa.Table:
-    """Select some measures, and of the settings, which are left of ``first``, those that differ."""
+    """Select some measures, and those columns left of ``first`` (the settings) that differ between rows."""
     rows = summary.to_pylist()
     if "level_state" in measures:
         summary = with_state(summary)

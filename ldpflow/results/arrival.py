@@ -1,8 +1,9 @@
 """Arrival of a path: bias of its average from start and steps at finite n, predicted without simulation.
 
 **LDP-SGD on a quantile.** The prediction, a Gaussian closure, takes theta_i as N(m_i, v_i). Let F be the
-distribution function of a record, Z standard normal, k the variance that the mechanism adds to a gradient of
-range 1, q = E F(m + sqrt(v) Z), and H = E Z F(m + sqrt(v) Z)/sqrt(v), which is E F'(m + sqrt(v) Z). Then
+distribution function of a record, Z standard normal, eta the size of a step, k the variance that the
+mechanism adds to a gradient of range 1, q = E F(m + sqrt(v) Z), and H = E Z F(m + sqrt(v) Z)/sqrt(v), which
+is E F'(m + sqrt(v) Z). Then
 
     m <- m - eta (q - tau)        v <- v - 2 eta H v + eta^2 (q (1 - q) + k)
 
@@ -15,10 +16,10 @@ standard deviation of the average are in standard errors of the oracle.
 The closure is ours and has no proof. In 432 simulated cells (four laws, scales 1e-2 to 1e3, tau .5 to .99,
 eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 of the simulated one in 90% of the
 cells. If noise moves iterates far into a tail, the predicted standard deviation is up to 20 times too small.
-In these cells both the predicted and the simulated coverage are small. Of several quantiles each is predicted
-by itself, without the sorting of their iterates.
+In these cells both the predicted and the simulated coverage are small. Each of several quantiles is predicted
+by itself: the prediction ignores that their iterates are sorted.
 
-**Other problems.** Only the bias from the start is predicted. For the linear R(theta) = G (theta - theta*)
+**Other problems.** Only the bias from the start is predicted. For a linear mean gradient G (theta - theta*)
 the mean of theta_i - theta* is exp(-G s_i)(theta0 - theta*) with s_i = sum_{j <= i} eta_j, up to terms of
 higher order in the steps. Along an eigenvector of G with eigenvalue lambda, the bias of the average is
 mean_i exp(-lambda s_i) times the component of theta0 - theta*.
@@ -134,7 +135,7 @@ def few_nodes() -> Floats:
 
 def value(y, table):  # type: ignore[no-untyped-def]
     bits = bits_of(min(1.0 + FINE * abs(y), FARTHEST))
-    # Unsigned: no test for negative indices.
+    # Unsigned indices need no test for negative values.
     row = ((bits >> SHIFT) - BASE + (SECOND if y < 0.0 else FIRST)) << TWO
     t = float_of(((bits & REST) << UP) | ONE) - 1.0
     return table[row] + t * (table[row + ROW1] + t * (table[row + ROW2] + t * table[row + ROW3]))
@@ -192,7 +193,7 @@ def step(i, j, ds, run, tau, noise, records, q, h):  # type: ignore[no-untyped-d
     """State after steps i + 1 .. j, whose sizes add up to ``ds``, from the state ``run`` after step i.
 
     A state is m, v, the sum of the m_i, the variance of the sum of the iterates, and twice the covariance of
-    this sum with the next iterate. ``q`` and ``h`` are those of the state after step i.
+    this sum with the next iterate. ``q`` and ``h`` are the :func:`moments` of the state after step i.
     """
     m, v, total, square, carried = run
     width = float(j - i)
@@ -267,9 +268,10 @@ def follow(table, nodes, few, ends, sums, tau, noise, c, gamma, start, records, 
 class Arrival:
     """Predicted arrival of one path after a number of steps.
 
-    ``relaxation_times`` is K = G sum eta_i, and ``standard_error`` that of the oracle, sqrt(S/steps)/G.
-    Biases of the average and its standard deviation (``sd_ratio``) are in standard errors of the oracle.
-    ``bias_steps`` is the bias of a path that starts at theta*, and ``bias_start`` is the rest of ``bias``.
+    ``relaxation_times`` is K = G sum eta_i. ``standard_error`` is that of the oracle, sqrt(S/steps)/G, with
+    the variance S of a gradient. Biases of the average and its standard deviation (``sd_ratio``) are in
+    standard errors of the oracle. ``bias_steps`` is the bias of a path that starts at theta*, and
+    ``bias_start`` is the rest of ``bias``.
     """
 
     relaxation_times: float
@@ -306,10 +308,8 @@ class Arrival:
     def describe(self) -> str:
         k, bias = self.relaxation_times, abs(self.bias)
         text = f"{k:,.{0 if k >= 10 else 1}f} relaxation times, {bias:.2f} oracle SE of bias"
-        if bias > 0.1:
-            text += (
-                f", mostly from the {'start' if abs(self.bias_start) >= abs(self.bias_steps) else 'steps'}"
-            )
+        source = "start" if abs(self.bias_start) >= abs(self.bias_steps) else "steps"
+        text += f", mostly from the {source}" if bias > 0.1 else ""
         return text + (f", a spread of {self.sd_ratio:.2f} oracle SE" if self.sd_ratio > 1.1 else "")
 
     @property
@@ -319,16 +319,16 @@ class Arrival:
 
 
 @lru_cache
-def feasible_n(law: Law, tau: float, noise: float, k: float = 25.0, bias: float = 0.1) -> float:
-    """Fewest users for which some step sizes give K >= k and a bias from the steps of at most ``bias`` SE.
+def feasible_n(law: Law, tau: float, noise: float) -> float:
+    """Fewest users for which some step sizes give K >= 25 and a bias from the steps of at most .1 SE.
 
-    To first order in the steps it is (k |f'| / (4 bias G^2))^2 S, with the slope f' of the density at the
+    To first order in the steps it is (25 |f'| / (.4 G^2))^2 S, with the slope f' of the density at the
     quantile and S = tau (1 - tau) + noise. It depends neither on c and gamma nor on units, and is 0 at a
     mode. With fewer users an interval around the average may still cover: a bias of .2 SE costs a 95%
     interval half a point.
     """
     ratio = abs(law.slope_at_quantile(tau)) / law.density_at_quantile(tau) ** 2
-    return (k * ratio / (4.0 * bias)) ** 2 * (tau * (1.0 - tau) + noise)
+    return (25.0 * ratio / 0.4) ** 2 * (tau * (1.0 - tau) + noise)
 
 
 def follow_path(case: Approach, times: Sequence[int]) -> Floats:
@@ -372,8 +372,8 @@ def relaxation_units(law: Law, tau: float) -> tuple[float, float, Floats]:
 def linear_arrivals(path: Any, n: int) -> tuple[Arrival, ...] | None:
     """Arrival of every coordinate without the bias from steps.
 
-    ``relaxation_times`` is that of the slowest direction. None if the steps do not decay or the curvature is
-    not known.
+    ``relaxation_times`` is the number in the slowest direction. None if the steps do not decay, the algorithm
+    has no intervals, or the curvature is not known.
     """
     if not isinstance(path, OnePass) or not declares_decay(path) or not path.algorithm.has_intervals:
         return None
@@ -401,7 +401,7 @@ def mean_decay(rate: float, gamma: float, steps: int) -> float:
         ends[-1], sums[-1] = steps, power_sum(ends[-2], steps, gamma)
     a = rate * sums
     some = np.maximum(a, 1e-12)
-    # In stretches of several steps the mean of exp(-x) over 0 < x < a.
+    # A stretch of several steps has the mean of exp(-x) over 0 < x < a.
     decay = np.where(ends <= EXACT, np.exp(-a), -np.expm1(-some) / some)
     passed = np.cumsum(a) - a
     return float(np.sum(np.diff(ends, prepend=0) * np.exp(-passed) * decay) / steps)
@@ -426,8 +426,8 @@ def predict_simulators(
 def lattice_ratio(case: Approach) -> float:
     """Spacing of the lattice of a column, in standard deviations of the last iterates. 0 without a lattice.
 
-    The law of a column smooths its ties, but the values of real users have them. Ratios up to 1.5 make no
-    difference. At a ratio of 7 the standard deviation of the average is .39 of that in theory.
+    The law that is made from a column of values smooths ties, but values of real users are tied. Ratios up to
+    1.5 make no difference. At a ratio of 7 the standard deviation of the average is .39 of that in theory.
     """
     table = case.law.table
     if table is None or table.spacing == 0.0:

@@ -74,8 +74,7 @@ class CellRows:
 
 
 def floats(column: pa.ChunkedArray) -> Floats:
-    cast = column.combine_chunks().cast(pa.float64())
-    values: Floats = cast.to_numpy(zero_copy_only=False)
+    values: Floats = column.combine_chunks().cast(pa.float64()).to_numpy(zero_copy_only=False)
     return values
 
 

@@ -1,7 +1,7 @@
-"""Comparisons of cells, paired by replicate: a difference is more precise than either coverage.
+"""Comparisons of cells, paired by replicate. Errors that both cells share cancel in a difference.
 
-Cells of one path share everything but the interval. Paths of one problem share their users, whatever the
-mechanism, the budget and the algorithm, since the problem addresses the random numbers of the data.
+Cells of one path share everything but the interval. Paths of one problem share their users if they draw users
+(``sampling = "data"``): the random numbers of the data do not depend on mechanism, budget and algorithm.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from ldpflow.results.summary import stored_cells, stored_paths
 from ldpflow.settings import closest
 from ldpflow.simulators.families import setting_names
 from ldpflow.store.run_store import RunStore
-from ldpflow.store.schema import BUNDLED
 
 Row = dict[str, Any]
 TABLES = ("method", "mechanism", "algorithm", "protocol")
@@ -42,15 +41,18 @@ CONTRAST = (
     *("pairs", "only_this", "only_baseline", "coverage_difference", "coverage_difference_mcse"),
     *("length_ratio", "length_ratio_mcse", "length_pairs", "undefined", "undefined_baseline"),
 )
+COUNTS = ("pairs", "only_this", "only_baseline", "length_pairs")
+TYPES = {name: pa.int64() if name in COUNTS else pa.float64() for name in CONTRAST}
 
 
 def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = None) -> pa.Table:
     """Compare the cells of a run that differ in ``by`` alone.
 
     ``by`` is one of :data:`TABLES` with all its settings, or a setting, n or level. (Settings of the problem
-    are excluded: other problems have other users.) The default baseline is the first value in each group of
-    cells. The result has the columns that cells share, those in which they differ, ``vs``, and
-    :data:`CONTRAST`. Its metadata ``note`` counts the cells that have no cell to compare with.
+    are excluded: other problems have other users.) Compared cells make a row of equally many replicates
+    (``runs``). The default baseline is the first value in each group of cells. The result has the columns
+    that cells share, those in which they differ, ``vs``, and :data:`CONTRAST`. Its metadata ``note`` counts
+    the cells that have no cell to compare with.
     """
     paths = stored_paths(store.replicates, damaged="refuse")
     found = stored_cells(store, damaged="refuse")
@@ -73,36 +75,38 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
     rows: list[Row] = []
     alone: list[Row] = []
     seen: dict[str, None] = {}
+    known = baseline is None
     # Sorted by value, since the order of paths is that of their hashes.
     for members in sorted(groups.values(), key=lambda members: parameter_order(members[0][0])):
         members.sort(key=lambda member: parameter_order(member[1]))
         seen.update(dict.fromkeys(label(differs, by, named) for _, differs, _ in members))
         chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
+        known = known or bool(chosen)
         if not chosen or len(members) == 1:
             alone += [shared | differs for shared, differs, _ in members]
             continue
         _, reference, base = chosen[0]
         vs = {"vs": label(reference, by, named)}
         rows += [s | d | vs | contrast(cell, base) for s, d, cell in members if cell is not base]
-    if not rows and baseline is not None and len(seen) > 1:
+    if not known and len(seen) > 1:
         names = [*seen, *(text.partition(" ")[0] for text in seen)]
         raise InputError("baseline", baseline, f"one of {', '.join(seen)}", closest(baseline, names))
     if not rows:
         others = ", ".join(name for name in varying if name != by)
         hint = f"Cells of this run differ in {others}." if others else ""
-        raise InputError("by", by, "a setting in which cells of this run differ, all else equal", hint)
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    table = pa.Table.from_pylist([{name: row.get(name) for name in names} for row in rows])
+        allowed = "a setting in which cells of this run with the same replicates differ, all else equal"
+        raise InputError("by", by, allowed, hint)
+    every = dict.fromkeys(name for row in rows for name in row)
     # A setting without a value keeps the type null, so that the table can be joined with one of texts.
-    numbers = [f.name for f in table.schema if f.type == pa.null() and f.name in CONTRAST]
-    fields = [f.with_type(pa.float64()) if f.name in numbers else f for f in table.schema]
-    table = table.cast(pa.schema(fields))
+    table = pa.table({name: pa.array([row.get(name) for row in rows], TYPES.get(name)) for name in every})
     if not alone:
         return table
     methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alone))
-    other = f"is like them but for {by}" + ("" if baseline is None else f" and has {baseline}")
-    note = f"{len(alone):,} cells ({methods}) are not compared: no other cell {other}."
-    return table.replace_schema_metadata({"note": note})
+    other = "cell" if baseline is None else f"cell with {baseline}"
+    note = (
+        f"{len(alone):,} cells ({methods}) are not compared: no {other} has the same replicates and differs"
+    )
+    return table.replace_schema_metadata({"note": f"{note} in {by} alone."})
 
 
 def parameter_order(row: Row) -> list[tuple[str, bool, float, str]]:
@@ -130,7 +134,7 @@ def comparison_columns(
     values = {name: {repr(cell[name]) for cell in cells if cell.get(name) is not None} for name in names}
     varying = [name for name in names if len(values[name]) > 1]
     if by not in names:
-        hint = closest(by, names) or "Cells are compared on the same problem: others have other data."
+        hint = closest(by, names) or "Cells of different problems have different data and are not compared."
         raise InputError("by", by, f"one of {', '.join(varying) or 'no setting: all cells are equal'}", hint)
     return tuple(dict.fromkeys((by, *settings[by]))) if by in TABLES else (by,), varying
 
@@ -154,8 +158,7 @@ def matches(differs: Row, by: str, baseline: str | float) -> bool:
             return False
     # Settings begin at a word before "=", since a value, such as a list, may have blanks and commas.
     kind, *settings = re.split(r",?\s+(?=\w+=)", str(baseline).replace(" = ", "="))
-    symbols = {name: column.label for name, column in BUNDLED.items()}
-    own = {f"{n}={text_of(v)}" for name, v in differs.items() for n in (name, symbols.get(name))}
+    own = {f"{name}={text_of(v)}" for name, v in differs.items()}
     return str(value) == baseline or (str(value) == kind and own.issuperset(settings))
 
 
@@ -188,8 +191,7 @@ def contrast(this: CellRows, baseline: CellRows) -> Row:
     places = np.intersect1d(*numbers, assume_unique=True, return_indices=True)[1:]
     pairs = len(places[0])
     if pairs == 0:
-        counts = ("pairs", "only_this", "only_baseline", "length_pairs")
-        return dict.fromkeys(CONTRAST) | dict.fromkeys(counts, 0)
+        return dict.fromkeys(CONTRAST) | dict.fromkeys(COUNTS, 0)
     hits = [np.where(cell.ok, cell.covered, 0.0)[at] for cell, at in zip(cells, places, strict=True)]
     lengths = [lengths_or_nan(cell)[at] for cell, at in zip(cells, places, strict=True)]
     known = ~np.isnan(lengths).any(axis=0)

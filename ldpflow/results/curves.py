@@ -1,26 +1,27 @@
 """Curves over a trajectory: a proved bound of the mean of a statistic, and the limit of this mean.
 
-**One-pass SGD under per-user Gaussian LDP.** Theorems 3 to 6 of "Non-asymptotic analysis of SGD under local
-differential privacy guarantee" (2024), in corrected forms that hold for every n. Step k has size
-eta_k = eta k^-alpha (elsewhere in this package c k^-gamma). The gradient satisfies ||g||_2 <= C0. The noise
-A_k of user k has the covariance (2 C0/mu_k)^2 I, hence E||A_k||^2 = 4 C0^2 d/mu_k^2. (The paper prints 64 in
-the place of 4.) Theorem 3 bounds the squared distance of the last iterate, Theorem 4 that of the average.
-Both need strong convexity, which a loss with a bounded gradient cannot have on all of R^d. So Theorem 3 is
-used for projected iterates, with m the one-point constant over the ball, and Theorem 4 for a quadratic.
-Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
+**One-pass SGD under per-user Gaussian LDP.** The bounds are Theorems 3 to 6 of "Non-asymptotic analysis of
+SGD under local differential privacy guarantee" (2024), in corrected forms that hold for every n. Step k has
+size eta_k = eta k^-alpha (elsewhere in this package c k^-gamma). The gradient satisfies ||g||_2 <= C0. The
+noise A_k of user k has the covariance (2 C0/mu_k)^2 I, hence E||A_k||^2 = 4 C0^2 d/mu_k^2. (The paper prints
+64 in the place of 4.) Theorem 3 bounds the squared distance of the last iterate, Theorem 4 that of the
+average. Both need strong convexity, which a loss with a bounded gradient cannot have on all of R^d. So
+Theorem 3 is used for projected iterates, with m the one-point constant over the ball, and Theorem 4 for a
+quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
 
-**Momentum with tree noise.** Tran and Cutkosky (2022), Lemmas 5, 7, 11 and 12. The norm of the gradient at
-the random output is at most gap/(eta T) + L eta/2 + 2 (bias of the momentum + norm of the noise). In fresh
-orders the bias is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. G and L are the bounds
-of the full loss, M is the number of batches, and gap is the paper's R. (The paper prints 1.5 times the whole,
-without the last term.) In practice these bounds exceed G, which bounds every gradient: they only show how
-errors scale.
+**Momentum with tree noise** (Tran and Cutkosky 2022, Lemmas 5, 7, 11 and 12). A step has size eta, and a new
+gradient has the weight alpha in the momentum. There are T steps and M batches. G bounds the gradient of the
+full loss, L the Lipschitz constant of this gradient, and gap (R in the paper) bounds the loss at the start
+less its infimum. The norm of the gradient at the random output is at most gap/(eta T) + L eta/2 + 2 (bias of
+the momentum + norm of the noise). If every epoch has a new random order of the batches (fresh orders), the
+bias is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. (The paper prints 1.5 times the
+whole, without the last term.) In practice these bounds exceed G: they only show how errors scale.
 
-**One-pass private least squares.** Varshney, Thakurta and Jain (2022). Risks are excess risks
-||w - w*||_H^2/2. Their exact formulas are ours. They assume that x has independent coordinates of mean 0,
-variance lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that z is independent of x, that
-no gradient is clipped, and that the averaged gradient of b records gets noise of variance tau^2 per
-coordinate. They hold at every finite T.
+**One-pass private least squares** (Varshney, Thakurta and Jain 2022). A risk is an excess risk,
+||w - w*||_H^2/2. The exact formulas are ours. They assume that x has independent coordinates of mean 0,
+variance lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that the error is independent of
+x, that no gradient is clipped, and that the averaged gradient of b records gets noise of variance tau^2 per
+coordinate. They hold after any number T of steps.
 """
 
 from __future__ import annotations
@@ -184,9 +185,10 @@ def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> floa
 
 
 def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
-    """Rate of the theorem, without constants, logarithms and the term 1/sqrt(N). None for other algorithms.
+    """Rate in the theorems of Tran and Cutkosky, without constants, logarithms and the term 1/sqrt(N).
 
-    It is d^(1/4)/sqrt(eps N) for Algorithm 1 and d^(1/3)/(eps N)^(2/3) for Algorithm 2.
+    It is d^(1/4)/sqrt(eps N) for their Algorithm 1 (dp_nsgd with tree noise) and d^(1/3)/(eps N)^(2/3) for
+    their Algorithm 2 (dp_nsgd_reduced). None for other algorithms.
     """
     signal = algorithm.epsilon * n
     if isinstance(algorithm, DpNsgdReduced):
@@ -420,8 +422,9 @@ def one_pass_bounds(path: OnePass, n: Steps) -> Curves:
 def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Steps) -> Curves:
     """Theorem 4 with the exact E||theta_k - theta*||^2, for at most a million steps.
 
-    In each coordinate the exact squared distance p becomes (1 - eta_k h)^2 p + eta_k^2 (S + s^2) at step k.
-    There is no bound for projected iterates or for budgets that are listed by user.
+    In each coordinate the exact squared distance p becomes (1 - eta_k h)^2 p + eta_k^2 V at step k, with the
+    variance V of the private gradient. There is no bound for projected iterates or for budgets that are
+    listed by user.
     """
     last = int(n.max())
     if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:
@@ -442,8 +445,8 @@ def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Ste
 def one_pass_limits(path: OnePass, n: Steps) -> Curves:
     """Leading terms of the squared distance of the last iterate and of the average from theta*.
 
-    They are (eta/2) n^-alpha tr(H^-1 (S + s^2 I)) and tr(H^-1 (S + s^2 I) H^-1)/n, with s^2 from the mean of
-    mu_k^-2.
+    They are (eta/2) n^-alpha tr(H^-1 V) and tr(H^-1 V H^-1)/n, with the curvature H and the covariance V of
+    a private gradient, averaged over users.
     """
     h = np.array(path.problem.curvature())
     covariance = np.array(path.algorithm.step_covariance(path.problem, path.mechanism))

@@ -25,9 +25,9 @@ variability of the lengths. It does not depend on which error meets which length
                  + (H - A)                    dependence of error and length
                  + (coverage - H)             limits that are not symmetric about the estimate
 
-is an identity. A term is named if it is beyond two of its Monte Carlo standard errors and beyond SMALL, or if
-it is the term of a bias that is beyond two of its own. All other terms are shown as one, so that the terms
-shown add up to the coverage shown.
+is an identity. A term is named if it is beyond two of its Monte Carlo standard errors (MCSE) and beyond
+SMALL. The term of a bias is also named if the bias is beyond two of the bias's own MCSE. All other terms are
+shown as one, so that the terms shown add up to the coverage shown.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ CLASSES = MAIN | {
     DEPENDENCE: "dependence",
     LIMITS: "asymmetric limits",
 }
-"""Words for the classes of main causes. A length is ``too short`` or ``too long``."""
+"""Words for the classes of main causes. The words for a length are ``too short`` or ``too long``."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Decomposition:
         return {name: term_of(name, values) for name, values in self.found.items()}
 
     def main_cause(self) -> str | None:
-        """The cause with the largest effect towards the gap coverage - level: with the sign of the gap.
+        """The cause with the largest effect in the direction of the gap, coverage - level.
 
         ``none`` if both the gap and this effect are within two MCSE of coverage, ``left`` if the effect is
         within two of its own MCSE, None if no effect is defined.
@@ -162,8 +162,8 @@ class Decomposition:
     def terms(self) -> tuple[Term, ...]:
         """Named terms: those beyond two of their MCSE and :data:`SMALL`, causes first.
 
-        The term of a bias beyond two of its MCSE is named too: a bias is found with fewer replicates than its
-        effect.
+        The term of a bias is also named if the bias is beyond two of its own MCSE. Fewer replicates are
+        needed to find a bias than to find its effect.
         """
         bias = self.diagnosis["standardised_bias"]
         biased = {"bias"} if abs(bias.effect) > 2 * bias.mcse else set()
@@ -186,7 +186,7 @@ class Decomposition:
         """The sum in a sentence.
 
         ``source`` of a bias is ``start`` or ``steps``, or None if unknown. ``failed`` is the number of
-        replicates without an interval. ``lost`` is their share in words if they are the main cause.
+        replicates without an interval. ``lost`` is their share in words if they are the main cause, else "".
         """
         digits = max(3, len(f"{self.level:g}".partition(".")[2]))
         head = (
@@ -209,11 +209,11 @@ class Decomposition:
         return f"{head}, {main}: {self.level:.{digits}f} (level) {added} = {self.coverage:.{digits}f}."
 
     def leading(self) -> tuple[str, Term | None]:
-        """Main cause of the gap between coverage and level, and the largest single effect towards the gap.
+        """Main cause of the gap, coverage - level, and the largest single effect with the sign of the gap.
 
-        The cause is ``none`` if the gap is within two MCSE, ``left`` if no named effect is towards the gap,
-        ``joint`` or ``rest`` if this term exceeds every single effect, or else the name of the largest
-        effect.
+        The cause is ``none`` if the gap is within two MCSE, ``left`` if no named effect has the sign of the
+        gap, ``joint`` or ``rest`` if this term exceeds every single effect, or else the name of the largest
+        effect. The effect is None for ``none`` and ``left``.
         """
         gap = self.coverage - self.level
         if abs(gap) <= 2 * self.coverage_mcse:

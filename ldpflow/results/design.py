@@ -43,7 +43,7 @@ class RunDesign:
     factorial: bool = True
     """Whether the rows are all combinations of these values."""
     precision: Mapping[str, Any] | None = None
-    """Targets that decided the number of replicates."""
+    """Targets that decided the number of replicates. None for a fixed number."""
 
 
 def run_design(
@@ -141,7 +141,7 @@ def axis_order(value: Any) -> tuple[float, str]:
 
 
 def products(points: Iterable[Mapping[str, str]]) -> list[Block]:
-    """Blocks whose combinations are these points, each once.
+    """Blocks whose combinations are these points, each point once.
 
     Two blocks that differ in a single axis are joined. This is repeated until no two blocks can be joined.
     """

@@ -5,7 +5,6 @@ For a path that does not arrive, an explanation compares the predicted with the 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,6 @@ from ldpflow.results.columns import CellRows, group_keys
 from ldpflow.results.decomposition import BY_CHANCE, EFFECTS, TINY, Decomposition, decompose
 from ldpflow.results.measures import has_exploded
 from ldpflow.results.summary import stored_cells, stored_paths
-from ldpflow.simulators.approach import limit_law
 from ldpflow.simulators.simulator import Simulator
 from ldpflow.store.dataset import Damaged
 from ldpflow.store.run_store import RunStore
@@ -30,6 +28,7 @@ from ldpflow.store.schema import declared_columns
 
 FACTOR = 2.0  # largest ratio of predicted and measured bias that agree
 SMALL = 0.5  # largest bias (SE) at which the verdict `steps_too_large` is about the spread
+NO_ORACLE = "There is no oracle: no finite closed form of its variance is known."
 AGAINST_STEPS = (
     "another centre, such as TR if it holds its level here, or smaller steps if ldpflow plan predicts that "
     "the path still arrives"
@@ -64,13 +63,12 @@ def explain(
             coverage = decompose(cell, row["level"])
             source = None if arrival is None else arrival.source()
             lost = lost_words(coverage, row)
-            no_length = not math.isfinite(row.get("oracle_length") or math.nan)
             sentences = [
                 coverage.sentence(source, row["failures"], lost),
                 "" if arrival is None else arrival.sentence(coverage.leading()[0] != "none"),
                 *cautions(row, columns),
                 failures(row),
-                no_oracle(paths[row["path"]]) if no_length else "",
+                "" if row.get("oracle_length") else NO_ORACLE,
                 extremes(row),
                 looks(row),
             ]
@@ -91,7 +89,7 @@ def explain(
 def with_note(table: pa.Table) -> pa.Table:
     """Add the ``note`` of :func:`explain`, counted over the rows of this table."""
     rows = table.to_pylist()
-    # Variability has a negative effect wherever lengths vary, so it is no test of 0.
+    # The effect of variability is negative wherever lengths vary, so chance alone does not name it.
     tested = {*EFFECTS[:-1]} - {"variability"}
     named = sum(len(tested.intersection((row["clear_effects"] or "").split(", "))) for row in rows)
     looked = sum((row[f"{name}_effect_mcse"] or 0.0) > TINY for row in rows for name in tested)
@@ -156,7 +154,7 @@ def cell_identity(row: Mapping[str, Any], names: Iterable[str]) -> tuple[Any, ..
 def cautions(row: Mapping[str, Any], declared: Iterable[Column]) -> list[str]:
     """Warnings from the diagnostics of a method's intervals, with advice.
 
-    A method that is not loaded has the diagnostics among the columns ``declared`` in the summary.
+    For a method that is not loaded, the diagnostics are among ``declared``, the columns of the summary.
     """
     method = INTERVAL_METHODS.get(row["method"])
     return declared_cautions(declared if method is None else method.diagnostics, row)
@@ -170,13 +168,6 @@ def failures(row: Mapping[str, Any]) -> str:
         f"{row['failures']:,} of {row['replicates']:,} replicates have no interval. If they count as "
         f"misses, the coverage is {covers} MCSE."
     )
-
-
-def no_oracle(path: Simulator[Any, Any]) -> str:
-    law = limit_law(path)
-    if law is not None and any(math.isinf(value) for value in law.variances):
-        return "There is no oracle: the variance of a step is infinite."
-    return "There is no oracle: no closed form of the estimate's limit law is known."
 
 
 def extremes(row: Mapping[str, Any]) -> str:
@@ -283,6 +274,6 @@ def predicted_biases(
 
 
 def is_around_average(method: str) -> bool:
-    """Whether the class of a method says that it is around the average. False if it is not loaded."""
+    """Whether the class of a method says that its intervals are around the average. False if not loaded."""
     kind = INTERVAL_METHODS.get(method)
     return kind is not None and kind.around_average

@@ -34,7 +34,7 @@ Flags = NDArray[np.bool_]
 
 
 def coverage_all_n(covered: Flags, defined: Flags) -> dict[str, float]:
-    """Share of rows whose flags ``covered`` are all true: of the rows with all ``defined``, and of all."""
+    """Share of rows in which all ``covered`` are true, among rows with all ``defined`` and among all rows."""
     hits = int(covered.all(axis=1).sum())
     result = rate("coverage_all_n_failures_as_misses", hits, len(covered))
     if (count := int(defined.all(axis=1).sum())) > 0:
@@ -74,7 +74,7 @@ class Watch:
             self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
             for key, cell in zip(keys.to_pylist(), rows, strict=True):
                 if key["n"] >= self.first_n:
-                    # Rounding must not put the oracle's length at target_n below the target, which it is.
+                    # The target may be the oracle's own length: rounding must not make this length shorter.
                     limit = (self.target(key) or 0.0) * (1 - ROUNDING)
                     flags = cell.ok & np.stack([cell.covered == 1.0, cell.ok, cell.length < limit])
                     self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)

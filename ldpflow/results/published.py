@@ -68,12 +68,14 @@ COMPARED: dict[Measure, tuple[str, str]] = {
     "length": ("length_mean", "length_mcse"),
 }
 
-# Columns of a summary that are compared with Place.cell, in its order.
+# Columns of a summary that must equal Place.cell without its first value, the table.
 IDENTITY = ("problem", "tau", "coordinate", "method", "n")
 
 
 @dataclass(frozen=True)
 class Place:
+    """Cell of a published table."""
+
     table: int
     problem: str
     tau: float

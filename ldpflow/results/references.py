@@ -72,7 +72,7 @@ def bibtex(study: Mapping[str, Any]) -> str:
 
 
 def citing_kinds(study: Mapping[str, Any], own: bool) -> dict[str, list[str]]:
-    """Labels of cited papers, by the kinds that cite them: by kinds of ldpflow's own, or by all others."""
+    """Labels of the papers that kinds cite, by kind: the kinds in OWN if ``own``, or else all others."""
     found: dict[tuple[str, ...], list[str]] = {}
     for table in [*TITLES][1:]:  # the text describes the problem
         for kind in kinds_of(study, table):

@@ -1,9 +1,9 @@
 """Summary of a stored run: one row per cell and coordinate, from the stored rows alone.
 
-Cells are read in groups of a few, and each group takes one pass over the parts. The values of a cell are held
-in memory together: medians and sums that do not depend on the parts need them all. The rows of a part are
-sorted by replicate, and every replicate has every cell of the part. So the footer of a part says where a
-value is, and no row is sorted.
+Cells are read in groups of a few, and each group takes one pass over the parts. All values of a cell are held
+in memory together: a median needs them all, and so does a sum that must not depend on the parts. The rows of
+a part are sorted by replicate, and every replicate has every cell of the part. So the footer of a part says
+where a value is, and no row is sorted.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ HELD_ROWS = 5 * 2**20
 """Largest number of rows of several cells that are held at a time. A single cell may have more rows."""
 
 RELATIVE = ("oracle_length", "length_relative", "length_relative_mcse")
-"""Length of the interval with the true asymptotic variance (Dette and Graw, Theorem 3.1), and ratios."""
+"""Length of the oracle's interval (Dette and Graw, Theorem 3.1), and ratio of the mean length to it."""
 
 Simulators = Mapping[str, Simulator[Any, Any]]
 
@@ -104,7 +104,7 @@ class PathReader:
             size = sum(last - first for first, last in ranges)
             count = max(HELD_ROWS // size, 1)
             for at in range(0, keys.num_rows, count):
-                # Without a name, so that this piece is released while the next one is made.
+                # The piece gets no name here, so that its memory is free while the next piece is made.
                 yield self.piece(ranges, size, keys.slice(at, count))
 
     def group_ranges(self, wanted: Collection[str] | None) -> Iterator[tuple[Ranges, pa.Table]]:
@@ -166,7 +166,7 @@ class PathReader:
         absent = np.broadcast_to(np.nan, size)
         held = values | {"ok": ok, "replicate": np.broadcast_to(numbers, shape)}
         held["truth"] = np.broadcast_to(truths[:, None], shape)
-        # A part of which only the footer can be read has no rows.
+        # If only the footer of a part can be read, its replicates are not present.
         some = present.any(axis=1)
         cells = []
         for at in np.flatnonzero(some).tolist():
@@ -250,7 +250,7 @@ def summary_of(
     :data:`RELATIVE` and the diagnosis. ``null`` is the value of theta whose rejection counts as power.
     """
     nothing = SUMMARY.empty_table().select(group_keys(SUMMARY)), ()
-    # With map no name holds rows while the next ones are read.
+    # A map does not hold the rows of a piece while the next piece is read.
     pieces = map(partial(measure_cells, paths=paths, null=null), chain([nothing], cells))
     # Columns that a piece lacks are null.
     measured = pa.concat_tables(pieces, promote_options="default").combine_chunks()

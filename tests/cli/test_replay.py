@@ -79,7 +79,7 @@ def test_a_reason_of_many_batches_is_printed_once_with_their_place(swept, ldpflo
 
 def test_a_method_that_is_not_judged_is_named_and_the_next_command_loads_it(swept, ldpflow):
     run = swept(methods=[lf.SelfNormalization(), {"kind": "fixed_width", "half": 0.2}])
-    said = "Not judged: fixed_width, since its plug-in"
+    said = "Not judged: fixed_width. A method whose plug-in"
     assert findings(run.results).sentences[-1].startswith(said)
     assert said in ldpflow("summary", "run", "--best").out
     found = ldpflow("sweep", "run/study.toml", "--out", "run", "--engine", "serial", "--plugin", "mine.py")

@@ -150,7 +150,7 @@ def test_a_correct_run_fails_about_once_in_a_hundred() -> None:
 
 
 def test_the_difference_that_is_found_is_found_with_that_probability():
-    """Of 20 numbers one is off by what `detectable` says: the first step of Holm's test finds it so often."""
+    """The first step of Holm's test finds a difference of `detectable`, in one of 20 numbers, in 80%."""
     row = replace(load("dette-graw")[0], ours_se=0.02, printed_se=0.0, half_unit=0.0)
     comparison = Comparison("x", 0.01, [row] * 20)
     assert comparison.detectable("length") is None

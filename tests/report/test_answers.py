@@ -82,7 +82,7 @@ WORDS = re.compile(
 
 @pytest.mark.parametrize("seed", range(40))
 def test_every_cell_is_as_the_words_on_patterns_say(seed):
-    """The words are read and compared with all cells, one by one; the patterns vary with the seed."""
+    """The words are compared with each cell. The patterns of cells vary with the seed."""
     random = np.random.default_rng(seed)
     rows = [dict(zip(FACTORS, values, strict=True)) for values in itertools.product(*FACTORS.values())]
     rows = [row for row in rows if seed % 4 or random.random() < 0.7]  # not a full design
@@ -111,7 +111,7 @@ def test_every_cell_is_as_the_words_on_patterns_say(seed):
 
 
 def read_sentence(sentence):
-    """Methods that a sentence names, each with the words on its place."""
+    """Methods that a sentence names, each with the words for its cells."""
     found = {}
     _, colon, clauses = sentence.removesuffix(".").partition(": ")
     for clause in re.split(r"; (?![^()]*\))", clauses) if colon else []:
@@ -123,7 +123,7 @@ def read_sentence(sentence):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_no_cell_that_fails_is_hidden(results, seed):
-    """The sentences are read: every method that fails is named, one that is praised with a place."""
+    """Every method that fails is named. If it also holds somewhere, its failing cells are described."""
     random = np.random.default_rng(seed)
     likely = {row["series"]: random.dirichlet([0.6, 0.6, 0.6]) for row in results.rows}
     rows = [
@@ -265,7 +265,7 @@ def test_notes_stand_under_their_headings_and_run_no_script():
 
 @pytest.mark.thorough
 def test_a_thousand_cells_are_less_than_two_megabytes(results):
-    """Numbers of their own in every cell: nothing is small because it repeats."""
+    """Every cell has other numbers, so that no repeated values make the page smaller."""
     measures = results.table.column_names[results.table.column_names.index("truth") + 1 :]
     rows = []
     for at in range(1000):
@@ -347,7 +347,7 @@ def test_every_number_has_its_error_and_every_cause_is_in_the_table(results):
 
 
 def test_files_are_written_where_they_are(tmp_path):
-    """A link still leads to its file, a pipe stays one, and a folder is no file."""
+    """A link still leads to its file, a pipe stays a pipe, and a folder is refused."""
     page, link, pipe = tmp_path / "page.html", tmp_path / "link.html", tmp_path / "pipe"
     link.symlink_to(page)
     write_file(link, b"first")

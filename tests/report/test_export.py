@@ -46,7 +46,7 @@ def test_the_ten_questions_have_answers(results, file):
 
 
 def test_no_question_hides_a_factor_that_varies(results, file):
-    """Rows of an answer that differ in a number differ in their words too."""
+    """No two rows of an answer have the same words."""
     with duckdb.connect(file, read_only=True) as db:
         for view, series in (("coverage", ", series"), ("best", ", series"), ("best_beta", "")):
             words = f"setting, n, level, coordinate{series}"

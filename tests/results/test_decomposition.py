@@ -34,7 +34,6 @@ from ldpflow.results.explanation import (
     extremes,
     failures,
     lost_words,
-    no_oracle,
     with_note,
 )
 from ldpflow.store.run_store import RunStore
@@ -50,7 +49,7 @@ SUM = re.compile(
 
 
 def added_up(sentence):
-    """Headline and terms by what they are called; fails if they do not add up to what is printed."""
+    """Headline, and amounts by the words of their terms. Fails if the terms do not add up to the coverage."""
     found = SUM.match(sentence)
     assert found, sentence
     coverage, level, headline, start, terms = found.groups()[:5]
@@ -145,13 +144,6 @@ def test_paths_that_explode_and_failures_are_told():
     row |= {"length_mean": 0.3, "failures": 54, "replicates": 200, "coverage_failures_as_misses": 0.63}
     row |= {"coverage_failures_as_misses_mcse": 0.034}
     assert not extremes(row) and "54 of 200" in failures(row) and "0.630 ± 0.034" in failures(row)
-
-
-def test_a_missing_oracle_has_a_reason():
-    parts = {"algorithm": {"kind": "ldp_sgd"}, "mechanism": {"kind": "gaussian", "mu": 1.0}}
-    parts["problem"] = {"kind": "logistic_regression", "bounding": "clip", "clip": 0.5}
-    (plan, *_) = Study.from_mapping(changed(**parts, method=[{"kind": "SN"}])).plans()
-    assert "no closed form of the estimate's limit law" in no_oracle(plan.simulator)
 
 
 KINDS = [k for k in INTERVAL_METHODS if k not in ("joint", "TRC", "inversion", "fieller", "PB", "ACS")]

@@ -236,5 +236,5 @@ def test_a_small_bias_of_a_large_truth_keeps_its_digits():
 
 
 def test_intervals_of_no_length_cover_the_mean_of_equal_estimates():
-    """Their sum over their number is another double."""
+    """The sum of equal estimates, divided by their number, may be another double."""
     assert one(rows([0.1] * 3, half=0.0))["bias_eliminated_coverage"] == 1.0

@@ -30,7 +30,7 @@ TR = {"n": 500, "method": "TR", "level": 0.9, "degree": 2, "burn_in": "n^0.4", "
 
 
 def with_checks(rows):
-    """TR's rows with what the fit says of itself, a null among them."""
+    """Give rows of TR diagnostics of the fit, with a null among them."""
     values = [None if k % 7 == 0 else float(k) for k in range(rows.num_rows)]
     chosen = pc.equal(rows["method"], "TR")
     for name in ("relaxation_times", "condition", "lack_of_fit"):
@@ -54,7 +54,7 @@ def arrays(cell):
 
 
 def same_cells(store, damaged="refuse"):
-    """Whether the cells are those of the whole table, to the bit; and how many pieces there were."""
+    """Check that the cells are those of the whole table, to the bit. Return the number of pieces."""
     pieces = list(stored_cells(store, damaged=damaged))
     ours = by_key(pieces)
     keys, cells = cells_of(store.replicates.read(damaged="refuse" if damaged == "refuse" else []))
@@ -193,7 +193,7 @@ def test_every_private_row_names_the_neighbouring_relation(changes, notion, unit
 
 
 def peak(run, count):
-    """The most bytes that the summary of a run with so many rows in one path asks NumPy and Arrow for."""
+    """Peak memory in bytes, in NumPy and Arrow, of the summary of a run with this many rows in one path."""
     store = RunStore(run)
     benchmark.make(store, count, 40)
     pool = pa.proxy_memory_pool(pa.default_memory_pool())

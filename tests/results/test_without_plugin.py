@@ -7,6 +7,7 @@ import pytest
 
 import ldpflow as lf
 from ldpflow.engine.run import run_study
+from ldpflow.report.answers import pairs
 from ldpflow.report.results import Results
 from ldpflow.results.summary import stored_cells
 from ldpflow.store.run_store import RunStore
@@ -69,6 +70,11 @@ def test_rows_of_several_replicates_are_compared_with_their_equals_alone(tmp_pat
     (own,) = lf.open_run(tmp_path).compare(baseline="PAR").to_pylist()
     assert own["method"] == "own_runs" and own["pairs"] == 24
     assert own["coverage_difference"] == 0.0 and own["length_ratio"] == 1.0
+    # Nothing is paired with BM, the baseline of the report.
+    with pytest.raises(lf.InputError, match="^by: .* with the same replicates differ"):
+        lf.open_run(tmp_path).compare(baseline="BM")
+    results = Results.load(tmp_path)
+    assert results.baseline == "BM" and pairs(results) is None
 
 
 def test_a_grown_run_is_described_with_the_plug_in_and_without(tmp_path):
