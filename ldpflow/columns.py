@@ -225,8 +225,9 @@ def with_error(value: float | None, error: float | None) -> str:
     """
     if value is None or math.isnan(value):
         return "-"
-    usable = error is not None and 0 < error < math.inf and math.isfinite(value)
-    decimals = 1 - math.floor(math.log10(error)) if usable else -1
+    if error is None or not 0 < error < math.inf or not math.isfinite(value):
+        return f"{round_text(value, 4)} ± {round_text(error, 2)}"
+    decimals = 1 - math.floor(math.log10(error))
     if not 0 <= decimals <= 9:
         return f"{round_text(value, 4)} ± {round_text(error, 2)}"
     shown = f"{error:.{decimals}f}" if decimals < 6 else round_text(error, 2)

@@ -173,8 +173,7 @@ class SweepFailed(LdpflowError):
         self.result = result
         count = len(result.failed_batches)
         reasons = distinct_failures(result.failed_batches)
-        further = len(reasons) - 3
-        more = f"\n... and {further} more reason{'s' * (further > 1)}" if further > 0 else ""
+        more = f"\nFurther reasons: {len(reasons) - 3}" if len(reasons) > 3 else ""
         super().__init__(
             f"{result.out}: {count} {'batch' if count == 1 else 'batches'} failed; "
             "what had finished is kept.\n" + "\n".join(reasons[:3]) + more

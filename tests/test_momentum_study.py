@@ -118,8 +118,8 @@ def private(kind="dp_nsgd", **settings):
     [
         ({"algorithm": {"kind": "ldp_sgd"}}, "mechanism", "a table"),
         ({"algorithm": {"kind": "ldp_sgd"}, "mechanism": {"kind": "none"}}, "algorithm.kind", "visits"),
-        ({"mechanism": {"kind": "laplace", "epsilon": 1.0}}, "algorithm.kind", "its own noise"),
-        ({"problem": {"kind": "quantile"}}, "algorithm.kind", "again and again"),
+        ({"mechanism": {"kind": "laplace", "epsilon": 1.0}}, "algorithm.kind", "adds noise itself"),
+        ({"problem": {"kind": "quantile"}}, "algorithm.kind", "fixed data set"),
         ({"method": {"kind": "BM"}}, "method.kind", "no true parameter"),
         ({"trajectory": None}, "trajectory", "has no intervals"),
         ({"grid": {"n": 30, "independent_n": True}}, "grid.independent_n", "false for"),

@@ -29,7 +29,6 @@ HIDDEN = (
     "epsilon_per_user",
 )  # fmt: skip
 DESIGN = ("c", "gamma", "theta0")
-FIRST_MEASURE = "standard_error"
 
 ORACLE = (
     "Lengths and SE are those of the oracle, which knows the true variance. Intervals that estimate it "
@@ -64,7 +63,7 @@ def plan_sheet(
     chosen = "half_width_low" in rows[0]  # the plan has chosen steps and start
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
     first = list(rows[0])
-    names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
+    names = [name for name in first[: first.index("standard_error")] if name not in hidden]
     names = distinguishing_columns(names, rows, implied=True)
     columns: list[Shown] = [
         *([number("c", "c", 3), number("theta0", "theta0", 3)] if chosen else []),

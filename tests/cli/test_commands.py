@@ -30,7 +30,7 @@ def test_list(ldpflow, monkeypatch):
     assert shown.code == 0 and "``" not in shown.out
     assert all(text in shown.out for text in ("epsilon = 1.0", "multiplier = 'uniform'", "paper-table2: "))
     lines = [line for line in shown.out.splitlines() if "(from plugin_law.py)" in line]
-    assert [line.split(":")[0].strip() for line in lines] == ["ramp", "coarse_thresholds"]
+    assert [line.split(":")[0].strip() for line in lines] == ["coarse_thresholds", "ramp"]
     methods = ldpflow("list", "methods").out
     assert "t_opt = required" in methods
     assert methods.startswith("Methods  [method]") and "  SN: " in methods and "quickstart" not in methods

@@ -55,7 +55,7 @@ def test_explain_verbose_has_sentences(ldpflow, run_directory, monkeypatch):
 def test_compare(ldpflow, run_directory):
     shown = ldpflow("compare", run_directory, "--baseline", "SN").out
     assert shown.startswith("Differences from SN, and ratios to it:")
-    assert "at least 64 pairs" in joined(shown)
+    assert "smallest comparison has 64 pairs" in joined(shown)
     shown = joined(ldpflow("compare", run_directory, "--where", "method == 'SN'").out)
     assert "2 of 10 rows: those with method == 'SN'" in shown and "method=SN" in shown
     shown = joined(ldpflow("compare", run_directory, "--by", "beta", "--baseline", "0.75").out)
