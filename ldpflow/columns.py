@@ -1,8 +1,8 @@
 """Columns declared by components: name, type, unit, meaning, summaries and print format.
 
 A component declares its settings and its diagnostics once, in its class. The Parquet schema, the summary,
-the report and docs/tables.md read the declaration. The metadata of the Arrow field holds the
-declaration too. A run can therefore be read without the code of the component.
+the report and docs/tables.md read the declaration. The metadata of the Arrow field holds the declaration
+too. A run can therefore be read without the code of the component.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ PathKey = Annotated[
     str | None,
     typer.Option(
         "--path",
-        help="Key of the path, or its first digits. An error lists the keys of a run of several paths.",
+        help="Key of the path, or first digits of the key. A run of several paths needs one.",
         show_default=False,
     ),
 ]

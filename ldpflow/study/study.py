@@ -516,7 +516,7 @@ class Study:
         followed = self.trajectory is not None
         still = {name_of(p.simulator): None for p in self.plans() if followed and not p.checkpoints}
         if still:
-            found.append(f"trajectory: {', '.join(still)} makes no steps to follow")
+            found.append(f"trajectory: there are no steps to follow with {', '.join(still)}")
         return found
 
     def settings(self) -> dict[str, Any]:

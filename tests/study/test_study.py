@@ -158,7 +158,7 @@ def test_a_method_that_makes_no_cell_is_named_with_the_reason():
         "path of an algorithm",
         "SN makes no interval with thresholds: it takes the path of an algorithm, not the histogram of a "
         "one-shot protocol",
-        "trajectory: thresholds makes no steps to follow",
+        "trajectory: there are no steps to follow with thresholds",
     ]
 
 
