@@ -192,7 +192,8 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
     level = max(study.level, key=least_replicates, default=0.0)
     if study.method and replicates < least_replicates(level):
         chance = probability_to_hold(level, replicates)
-        print_wrapped(f"{enough_in_words([level])}; of {chance:.0%} with {replicates:,}", sys.stdout)
+        words = f"With {replicates:,} replicates the probability is {chance:.0%}."
+        print_wrapped(f"{enough_in_words([level])}. {words}", sys.stdout)
 
 
 def duration(seconds: float) -> str:
@@ -222,8 +223,7 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, until_p
     else:
         trajectory_sheet(run.trajectories()).show()
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    least = "at least " if until_precise else ""
-    done = f"{least}{counted(result.finished_replicates, 'replicate')}"
+    done = "at least " * until_precise + counted(result.finished_replicates, "replicate")
     print_wrapped(f"{done}; {computed}; rows in {run.out}", sys.stdout)
 
 

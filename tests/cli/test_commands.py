@@ -245,7 +245,9 @@ def test_a_dry_run_to_a_target_has_about_the_replicates_of_the_sweep(ldpflow, mo
     assert "probability of 80%" not in ldpflow(*command, "--replicates", "2014").out
     shown = ldpflow(*command, "--target-mcse", "0.01")
     assert "1 path, 1 cell, about 900 replicates" in shown.out
-    assert "of 80% from 2,014 replicates on; of 44% with 900" in " ".join(shown.out.split())
+    assert "of 80% from 2,014 replicates on. With 900 replicates the probability is 44%." in " ".join(
+        shown.out.split()
+    )
     assert "at least 256 replicates" in ldpflow(*command, "--target-length", "0.01").out
     refused = ldpflow(*command, "--target-mcse", "0.01", "--max-replicates", "100")
     assert refused.code == 2 and "--max-replicates: 100" in refused.err
