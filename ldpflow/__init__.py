@@ -1,7 +1,6 @@
 """Monte Carlo studies of confidence intervals from locally private stochastic gradient descent.
 
-The randomness in a simulation is seeded floating-point noise: it studies statistics and does not
-protect data.
+The noise of a simulation is seeded floating-point noise. It serves to study statistics and protects no data.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Public names alone, for completion."""
+    """List the public names, for completion in editors."""
     return __getattr__("__all__")  # type: ignore[no-any-return]
 
 

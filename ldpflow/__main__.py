@@ -4,7 +4,7 @@ import sys
 
 
 def start() -> int:
-    """Run the command line; an interrupt while it loads is one line, as it is later."""
+    """Run the command line. An interrupt prints one line, also while the program loads."""
     try:
         from ldpflow.cli import main
 

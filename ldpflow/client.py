@@ -6,9 +6,9 @@ function that returns a uniform integer in [0, limit). Test vectors use it (docs
 
 **Privacy.** A randomiser is eps-LDP if each report is at most e^eps times as probable under one value of the
 user as under another. The adversary sees the report, the question and all public parameters, and knows this
-program. It may choose the question and the parameters, and may know the values of all other users. It does
-not see the device: the functions do not hide how long they run, or that a user takes part. The budgets of
-several reports of one user add up.
+program. The adversary may choose the question and the parameters, and may know the values of all other
+users. The adversary does not see the device. The functions hide neither how long they run nor that a user
+takes part. The budgets of several reports of one user add up.
 
 **Exactness.** A coin compares a uniform integer with integer weights, without rounding. The true answer has
 the weight a = floor(2^64 e^eps), and each other answer b = 2^64. The ratio a/b is at most e^eps, and log(a/b)
@@ -104,10 +104,10 @@ def jitter(value: float, width: float, draw: Draw = SYSTEM) -> float:
 
 
 def to_scale(value: float, transform: str | Sequence[float]) -> float:
-    """Convert a value to the scale of a design: ``log1p``, ``log``, ``sqrt``, or the edges of a linear one.
+    """Convert a value to the scale of a design: ``log1p``, ``log``, ``sqrt``, or a list of edges.
 
     The server's thetas, low and high are on this scale. k + 1 increasing edges become 0, 1/k, ..., 1. The
-    scale is linear between two edges. Beyond the ends its first and last pieces continue.
+    scale is linear between two edges. Beyond the ends the first and last pieces continue.
 
     Raises
     ------
@@ -144,9 +144,10 @@ def rr_sgd(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> 
 
 
 def rounds(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> int:
-    """Report for ``rounds``: randomised response on the bit 1{value <= theta}, theta the user's threshold.
+    """Report for ``rounds``: randomised response on the bit 1{value <= theta}.
 
-    Privacy: epsilon-LDP. The adversary sees the round, theta and one bit. Only the reports of other users
+    theta is the threshold that the user is asked about. Privacy: epsilon-LDP. The adversary sees the round,
+    theta and one bit. Only the reports of other users
     determine theta. Source: Warner (1965).
     """
     return rr_sgd(value, theta, epsilon, draw)
@@ -162,7 +163,7 @@ def cells(value: float, thetas: Sequence[float], epsilon: Number, draw: Draw = S
     return respond(sum(value > theta for theta in thetas), len(thetas) + 1, epsilon, draw)
 
 
-# Histograms from one question. The question is a public coin, which the server may draw.
+# Histograms. A question is a public coin: the device or the server may draw it.
 
 
 def thresholds(
@@ -235,7 +236,7 @@ def tree(
     value: float, epsilon: Number, low: float, high: float, k: int,
     question: int | None = None, draw: Draw = SYSTEM,
 ) -> tuple[int, str]:  # fmt: skip
-    """Question and report for ``tree``: a level of a 4-ary tree, and 4^level bits for the value's node there.
+    """Question and report for ``tree``: a level of a 4-ary tree, and 4^level bits for the nodes of the level.
 
     The level is uniform in 1..log4(k), and ``unary`` randomises the bits. Privacy: epsilon-LDP. The adversary
     sees the level and the bits. Source: Cormode, Kulkarni and Srivastava (2019).

@@ -1,8 +1,8 @@
 """Columns declared by components: name, type, unit, meaning, summaries and print format.
 
 A component declares its settings and its diagnostics once, in its class. The Parquet schema, the summary,
-the live table, the report and docs/tables.md read the declaration. The metadata of the Arrow field holds the
-declaration too. A run can therefore be read without the code of the component.
+the report and docs/tables.md read the declaration. The metadata of the Arrow field holds the declaration
+too. A run can therefore be read without the code of the component.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CAUTIOUS = 0.05
 """Share of replicates above which a summary warns."""
 
 WIDE = 24
-"""Most characters of a text that is short enough to distinguish rows well."""
+"""Most characters of a short text. :func:`distinguishing_columns` tries columns with longer texts last."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
@@ -170,7 +170,7 @@ def index_columns(columns: Iterable[Column]) -> Mapping[str, Column]:
 
 
 def cautions(columns: Iterable[Column], row: Mapping[str, Any]) -> list[str]:
-    """Warnings for the shares of a summary row that exceed the threshold."""
+    """Warnings for the shares of a summary row that exceed CAUTIOUS."""
     return [
         f"{summary.caution[0].upper()}{summary.caution[1:]} in {row[summary.name]:.0%} of the finished "
         "replicates."
@@ -221,7 +221,7 @@ def round_text(value: float | None, digits: int) -> str:
 def with_error(value: float | None, error: float | None) -> str:
     """Text of a measure and its Monte Carlo standard error, as in ``0.874 ± 0.015``.
 
-    Both are rounded to the second significant digit of the error, if it is between 1e-8 and 100.
+    Both are rounded to the second significant digit of the error, if the error is between 1e-8 and 100.
     """
     if value is None or math.isnan(value):
         return "-"
@@ -239,10 +239,10 @@ def distinguishing_columns(
 ) -> list[str]:
     """Choose columns that distinguish the rows.
 
-    A column is chosen if it tells rows apart that the columns chosen before have in common. Two kinds of
-    columns are tried last: those with long texts, such as coefficients, and those with a single value that
-    some rows lack, such as B in a table of BB and BM. ``implied``: also choose every column of another kind
-    that varies.
+    A column is chosen if it tells rows apart that have equal values in the columns chosen before. Two kinds
+    of columns are tried last. One kind has long texts, such as coefficients. The other kind has a single
+    value that some rows lack, such as B in a table of BB and BM. With ``implied``, every column that varies
+    and is of neither kind is chosen too.
     """
     columns = {name: [row.get(name) for row in rows] for name in names}
     texts = {name: list(map(repr, values)) for name, values in columns.items()}

@@ -30,7 +30,7 @@ DEEPEST = 64
 DOTTED = re.compile(
     r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){""" + str(DEEPEST) + "}"
 )
-"""Dotted key with too many parts. The parser's time grows with the square of their number."""
+"""Dotted key with too many parts. The parser's time grows with the square of the number of parts."""
 
 SUM_OF_TEXT = "# SHA-256 of the lines above: "
 """Start of the last line of a study.toml that a sweep wrote."""
@@ -118,7 +118,7 @@ def verify_checksum(text: str, place: str) -> str:
     """Check the checksum in the last line of a text, and return the text."""
     body, mark, found = text.rpartition(SUM_OF_TEXT)
     if not mark:
-        hint = "It was cut or edited, or a version before 0.3 wrote it. This version does not read such runs."
+        hint = "It was cut or edited, or a version before 0.3 wrote it. Runs of such versions cannot be read."
         raise InputError("run", place, "a study.toml with its checksum, as a sweep writes it", hint)
     if found != f"{hashlib.sha256(body.encode()).hexdigest()}\n":
         hint = "It was edited or damaged. `ldpflow sweep` with the study file writes it again."

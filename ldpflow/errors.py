@@ -1,4 +1,4 @@
-"""Errors that a user can cause. Each message says how to correct the input."""
+"""Errors and warnings for users. The message of an InputError says what is allowed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def redact(text: str) -> str:
 
 
 FIGURES_ADDRESSES = 66 * 2**30
-"""Bytes of address space that the program needs that draws figures."""
+"""Bytes of address space that drawing figures needs."""
 
 
 def plain_text(text: str) -> str:
@@ -53,7 +53,7 @@ def rebuild_error(kind: type[LdpflowError], message: tuple[str, ...]) -> Ldpflow
 
 
 class Caution(UserWarning):
-    """Warning, before a study runs, that its intervals will mislead.
+    """Warning before the first batch of a sweep, such as that intervals will mislead.
 
     ``warnings.filterwarnings("ignore", category=ldpflow.Caution)`` hides these warnings.
     """
@@ -74,7 +74,7 @@ class InputError(LdpflowError):
     ----------
     field : str
         Setting, column or argument, as in ``algorithm.gamma`` or ``out``. The command line prints an
-        argument as a flag. It does so with names in backquotes in ``allowed`` and ``hint`` too.
+        argument as a flag, and so it prints names in backquotes in ``allowed`` and ``hint``.
     value : object
         The invalid value, or None if a value is missing.
     allowed : str
@@ -123,7 +123,7 @@ class MissingExtra(InputError):
 def require_extra(extra: str, *modules: str) -> None:
     """Check that the modules of an extra are installed, and that ``vl_convert`` has enough address space.
 
-    With less space than it reserves, it would end the process.
+    ``vl_convert`` ends the process if it cannot reserve this space.
     """
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
@@ -173,8 +173,7 @@ class SweepFailed(LdpflowError):
         self.result = result
         count = len(result.failed_batches)
         reasons = distinct_failures(result.failed_batches)
-        further = len(reasons) - 3
-        more = f"\n... and {further} more reason{'s' * (further > 1)}" if further > 0 else ""
+        more = f"\nFurther reasons: {len(reasons) - 3}" if len(reasons) > 3 else ""
         super().__init__(
             f"{result.out}: {count} {'batch' if count == 1 else 'batches'} failed; "
             "what had finished is kept.\n" + "\n".join(reasons[:3]) + more
@@ -182,7 +181,7 @@ class SweepFailed(LdpflowError):
 
 
 def distinct_failures(failed: Sequence[str]) -> list[str]:
-    """First failed batch of each reason, with the number of further batches that failed for this reason."""
+    """List the first failed batch of each reason, with the number of further batches for this reason."""
     groups: dict[str, list[str]] = {}
     for text in failed:
         groups.setdefault(text.partition(": ")[2].partition("\n")[0], []).append(text)

@@ -32,13 +32,10 @@ BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
 def read_seconds(text: str) -> float:
     """Read a duration such as ``90``, ``90s``, ``1h30m`` or ``1.5h``, in seconds."""
-    pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", text) if text.isascii() else []
-    if re.fullmatch(r"\d+(\.\d+)?", text, re.ASCII):
-        pieces = [(text, "s")]
-    elif "".join(number + unit for number, unit in pieces) != text:
-        pieces = []
+    given = f"{text}s" if re.fullmatch(r"[\d.]+", text) else text
+    pieces = re.findall(r"(\d+(?:\.\d+)?)([smhd])", given, re.ASCII)
     seconds = sum(float(number) * SECONDS[unit] for number, unit in pieces)
-    if not 0 < seconds < 1e9:
+    if "".join(map("".join, pieces)) != given or not 0 < seconds < 1e9:
         raise InputError("max_time", text, "a time above 0 such as 90s, 45m, 2h or 1h30m")
     return seconds
 
@@ -74,7 +71,7 @@ def option(
     read: Callable[[str], Any] | None = None,
     shown: str | None = None,
 ) -> Any:
-    """Declare an option. ``read`` parses a text. ``shown`` is the default that the help names for None."""
+    """Declare an option. ``read`` parses a text. ``shown`` is the help's text for a default of None."""
     return field(default=default, metadata={"help": help, "rule": rule, "read": read, "shown": shown})
 
 
@@ -122,7 +119,7 @@ class SweepOptions:
         read=read_seconds,
     )
     max_memory: float | None = option(
-        "Stop if the processes of the sweep, with those of Ray, take more memory: 8G.",
+        "Stop if the sweep takes more memory than this: 8G. The processes of Ray count too.",
         ("bytes above 0, or a size such as 8G", lambda x: x > 0),
         read=read_bytes,
     )
@@ -224,9 +221,9 @@ USERS: Rule = f"an integer in [1, {MOST_USERS:g}]", lambda x: 1 <= x <= MOST_USE
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """Options of :func:`ldpflow.plan`. A help that ends with * marks an option that may be a list.
+    """Options of :func:`ldpflow.plan`. An option whose help ends with * may be a list.
 
-    Such an option replaces the study's values.
+    Its values replace those of the study.
     """
 
     pilot: Any = option(  # noqa: RUF009
@@ -234,7 +231,7 @@ class PlanOptions:
     )
     column: str | None = option("Column of the pilot's values. Optional if the pilot has one column.")
     count_column: str | None = option("Column with the number of records of each value. Default: one record.")
-    missing: str | None = option("drop: leave out records without a value, which are an error otherwise.")
+    missing: str | None = option("drop: leave out records without a value. By default they are an error.")
     missing_value: float | Sequence[float] | None = option(
         "Number that stands for no value, such as -1 or 9999, or several. Their records are left out.",
         ("a number", lambda x: True),
@@ -276,18 +273,16 @@ class PlanOptions:
         ("a number in [0, 1)", lambda x: 0 <= x < 1),
     )
     answer_below: float | None = option("Response rate of users with values up to the quantile.", SHARE)
-    answer_above: float | None = option("Response rate of users with values above it.", SHARE)
+    answer_above: float | None = option("Response rate of users with values above the quantile.", SHARE)
     answers: int | None = option(
-        "Answers of each user, who splits the budget between them.",
+        "Answers of each user. The budget is split between the answers.",
         ("an integer in [1, 64]", lambda x: isinstance(x, int) and 1 <= x <= 64),
     )
     replicates: int | None = option("Replicates of every simulation of a comparison.", WHOLE)
 
     def __post_init__(self) -> None:
         if self.compare:
-            self.refuse(("difference",), "cannot be used with `compare`")
-            hint = "Write a study of the law you expect, and compare that study."
-            self.refuse(("bounds",), "cannot be used with `compare`", hint)
+            self.refuse(("difference", "bounds"), "cannot be used with `compare`")
         else:
             self.refuse(("range", *OF_A_COMPARISON), "needs `compare`")
         # A study checks the values of its own axes.
@@ -314,10 +309,10 @@ class PlanOptions:
             if given is not None and not ordered:
                 raise InputError(name, given, "two finite numbers, the smaller one first")
 
-    def refuse(self, names: Sequence[str], allowed: str, hint: str = "") -> None:
+    def refuse(self, names: Sequence[str], allowed: str) -> None:
         for name in names:
             if getattr(self, name) is not None:
-                raise InputError(name, getattr(self, name), allowed, hint)
+                raise InputError(name, getattr(self, name), allowed)
 
     @property
     def target(self) -> Any:

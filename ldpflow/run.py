@@ -5,13 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
-from itertools import islice
 from numbers import Integral, Real
-from pathlib import Path
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +30,6 @@ if TYPE_CHECKING:
     from ldpflow.study import Study
 
 Names = str | Sequence[str] | None
-MOST_NAMES = 1000
-"""Most entries of a folder that are compared with the name of an absent run."""
 
 LONGEST_LINE = 100
 """Longest text of a cell in a notebook that is not wrapped, in characters."""
@@ -63,19 +58,8 @@ def open_run(out: str | os.PathLike[str]) -> Run:
     store = RunStore(out)
     with store.named_errors():
         if not store.holds_run():
-            hint = nearest_run(Path(store.root)) if store.local else ""
-            raise InputError("run", str(out), "a run directory", f"There is no run there. {hint}".strip())
+            raise InputError("run", str(out), "a run directory", "There is no run at this place.")
     return Run(store)
-
-
-def nearest_run(place: Path) -> str:
-    """Hint with the run whose name is closest, among those in the place, beside it and in ``runs``."""
-    found: list[str] = []
-    for folder in (place, place.parent, Path("runs")):
-        with suppress(OSError):
-            inside = islice(folder.glob("*"), MOST_NAMES)
-            found += [str(run) for run in inside if (run / "summary.parquet").is_file()]
-    return closest(place, found)
 
 
 @dataclass(frozen=True, repr=False)
@@ -228,8 +212,7 @@ class Run:
         with self.store.named_errors():
             table = self.store.read_summary()
         if table is None:
-            has_rows = "It has rows: sweep again, or see what is missing with ldpflow check."
-            hint = has_rows if self.store.replicates.path_keys() else "Nothing finished there."
+            hint = "Continue the sweep, or see what is missing with `ldpflow check`."
             raise InputError("run", self.out, "a run directory with a summary", hint)
         table = select_rows(table, where)
         if best:
@@ -248,7 +231,7 @@ class Run:
         Parameters
         ----------
         where, columns
-            As of :meth:`summary`.
+            As in :meth:`summary`.
         **settings
             Values of columns, or lists of values: ``run.rows(method="BB", n=1_000_000)``.
 
@@ -274,7 +257,7 @@ class Run:
         Parameters
         ----------
         where, sort, columns
-            As of :meth:`summary`.
+            As in :meth:`summary`.
         """
         from ldpflow.results.summary import stored_trajectory_summary
         from ldpflow.results.where import select_rows
@@ -331,7 +314,7 @@ class Run:
         Parameters
         ----------
         where, sort
-            As of :meth:`summary`. They may also name columns of the explanation.
+            As in :meth:`summary`. They may also name columns of the explanation.
         short : bool
             Return only the settings that differ between rows, the effects that add up and both coverages with
             their errors, ``level_state`` and ``cause``.
@@ -419,13 +402,13 @@ class Run:
         -------
         altair.Chart
             A notebook displays the chart as SVG without a network, unless another renderer of Altair is
-            enabled. ``chart.save`` writes it to a file; a PDF of it has 72 pixels to an inch.
-            ``ldpflow plot -o figure.pdf`` writes a PDF of the right size.
+            enabled. ``chart.save`` writes the chart to a file. A PDF from ``chart.save`` has 72 pixels to an
+            inch. ``ldpflow plot -o figure.pdf`` writes a PDF of the right size.
 
         Raises
         ------
         InputError
-            If there is no such figure or factor, or its panels do not fit into the width.
+            If there is no such figure or factor, or if the panels do not fit into the width.
 
         Examples
         --------
@@ -493,8 +476,7 @@ class Run:
         """
         from ldpflow.engine.replay import replay
 
-        hint = f"Did you mean replicate={path!r}?"
-        check_type("path", path, (str, NoneType), "the key of a path, or its first digits", hint)
+        check_type("path", path, (str, NoneType), "the key of a path, or its first digits")
         check_type("replicate", replicate, Integral, "an integer >= 0")
         check_type("last", last, (Integral, NoneType), "an integer >= 0")
         return Replay(*replay(self.out, path, replicate, last))
@@ -506,6 +488,7 @@ class Run:
         ----------
         recompute : float, optional
             Share of the replicates, in (0, 1], that is chosen at random, recomputed and compared bit by bit.
+            Default: no replicate is recomputed.
         """
         from ldpflow.engine.check import check_run
 

@@ -45,7 +45,7 @@ class OneOf:
 def check_type(
     field: str, value: object, kinds: type | tuple[type, ...], allowed: str, hint: str = ""
 ) -> None:
-    """Refuse a value of another type. True and False count as no numbers."""
+    """Refuse a value of another type. True and False do not count as numbers."""
     if isinstance(value, bool) or not isinstance(value, kinds):
         raise InputError(field, value, allowed, hint)
 
@@ -136,7 +136,7 @@ def group_of(cls: type[BaseModel]) -> str:
 
 
 def setting_error(cls: type[BaseModel], name: str, value: object, where: str = "") -> InputError:
-    """Make the error on the value of a field. ``where``: its name in the message, as in ``problem.tau``."""
+    """Make the error on a field's value. ``where`` is the field in the message, as in ``problem.tau``."""
     names = map(str, choices(*field_type(cls, name)))
     hint = closest(value, names) if isinstance(value, str) else ""
     return InputError(where or f"{group_of(cls)}.{name}", value, allowed(cls, name), hint)
@@ -156,7 +156,7 @@ Parameters = Mapping[str, float | tuple[float, ...]]
 """Named numbers read by a component's kernel functions: ``problem.tau``, ``problem.coefficients[j]``."""
 
 MAX_VALUES = 100_000
-"""Most values on an axis, and most cells of a design."""
+"""Most values on an axis."""
 
 STORED = {kind: name for name, kind in TYPES.items()}
 """Type of the column by type of a setting. A vector is stored as JSON text."""
@@ -229,7 +229,7 @@ if TYPE_CHECKING:
 else:
 
     class DocumentedClass(type(BaseModel)):
-        """Class of settings. ``help()`` and editors show it without the methods of pydantic.
+        """Metaclass of settings. ``help()`` and editors do not show the methods of pydantic.
 
         The docstring of a component has all settings with units, the formula, references and an example.
         """
@@ -284,7 +284,7 @@ class InputModel(DocumentedModel):
             except ValidationError as error:
                 raise input_error(cls, error, settings) from None
 
-        __init__.__pydantic_base_init__ = True  # pydantic makes models of mappings without it
+        __init__.__pydantic_base_init__ = True  # or pydantic would call __init__ for mappings
 
 
 class Settings(InputModel):
@@ -341,7 +341,7 @@ class Settings(InputModel):
         return ()
 
     def key_settings(self) -> dict[str, Any]:
-        """Kind and settings for a path key. It has no defaults, so a new setting changes no key."""
+        """Kind and settings for a path key. Defaults are left out, so a new setting changes no key."""
         return {"kind": self.kind, **self.model_dump(exclude_defaults=True, exclude={"kind"})}
 
     @classmethod
@@ -378,12 +378,12 @@ class Settings(InputModel):
 
     @classmethod
     def name_of_setting(cls, name: str, values: object) -> str:
-        """Field that a setting of a study file fills, given the name and the values in the file."""
+        """Find the field that a setting of a study file fills, from the name and the values in the file."""
         return name
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Add settings that follow from a table of a study, such as those read from a file."""
+        """Add settings that follow from the given ones, such as the digest of a data file."""
         return axes
 
     @classmethod

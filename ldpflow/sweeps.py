@@ -50,7 +50,8 @@ def sweep(
         Run directory. Default: ``runs/<name of the study>``. A run directory with rows is continued.
     executor : {"auto", "threads", "ray", "serial"}
         ``threads``: a thread per core of this process; ``ray``: Ray tasks on all cores or a cluster;
-        ``serial``: one thread; ``auto``: Ray if an address is given or the work takes minutes, else threads.
+        ``serial``: one thread; ``auto``: Ray if an address is given or the work takes more than a minute,
+        else threads.
     {options}
     allow_failures : bool
         Return a run even if batches failed. ``run.result.failed_batches`` lists the failed batches.
@@ -109,8 +110,9 @@ def run_sweep(
 ) -> Run:
     """Run a sweep with checked options, and return a run even if batches failed.
 
-    ``on_engine`` receives lines about the engine that ``auto`` chose. ``on_caution`` receives lines about the
-    study and the run. By default these lines are warnings of the class :class:`ldpflow.Caution`.
+    ``on_plan`` receives the numbers of reused rows and of rows to compute. ``on_engine`` receives lines about
+    the engine that ``auto`` chose. ``on_caution`` receives lines about the study and the run. Without
+    ``on_caution`` these lines are warnings of the class :class:`ldpflow.Caution`.
     """
     from ldpflow.engine.loop import interpreter_open, interrupts, limits
     from ldpflow.engine.precision import Precision
@@ -162,10 +164,10 @@ def run_sweep(
 
 
 def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> list[str]:
-    """Warn if a study has another name than the run, or adds cells and lacks stored cells.
+    """Warn if a study has another name than the run, or adds cells while it lacks stored cells.
 
-    Such a sweep may be a mistake. Cells of the run's last study count as stored: an interrupted sweep
-    continues.
+    Such a sweep may be a mistake. Cells of the run's last study count as stored, because an interrupted sweep
+    may lack their rows.
     """
     from ldpflow.columns import counted
     from ldpflow.store.schema import cell_id
@@ -187,10 +189,8 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> lis
     other = "" if before is None or before.name == study.name else before.name
     if not stored or not (added or other) or (not other and stored <= wanted):
         return []
-    text = f"adds {counted(len(added), 'cell')} to {len(stored):,} in {store.root}"
-    if other:
-        grown = f"{study.name} {text}, the run of {other}"
-        text = grown if added else f"{store.root} is the run of another study, {other}"
+    text = f"{study.name} adds {counted(len(added), 'cell')} to {len(stored):,} in {store.root}"
+    text += f", the run of {other}" * bool(other)
     return [f"{text}: `out` gives a run of its own, `fresh` starts over"]
 
 
@@ -223,6 +223,7 @@ def simulate(
     seed : int
         Seed of the study: equal seeds and replicates give the bits of a sweep.
     replicates : sequence of int
+        Indices of the replicates.
     n : sequence of int
         Numbers of users at which the record is kept.
     methods : sequence of IntervalMethod

@@ -121,7 +121,7 @@ def private(kind="dp_nsgd", **settings):
         ({"mechanism": {"kind": "laplace", "epsilon": 1.0}}, "algorithm.kind", "adds noise itself"),
         ({"problem": {"kind": "quantile"}}, "algorithm.kind", "fixed data set"),
         ({"method": {"kind": "BM"}}, "method.kind", "no true parameter"),
-        ({"trajectory": None}, "trajectory", "no other results"),
+        ({"trajectory": None}, "trajectory", "has no intervals"),
         ({"grid": {"n": 30, "independent_n": True}}, "grid.independent_n", "false for"),
         (private(alpha=0.01), "algorithm.alpha", "at least 1/M"),
         (private(batch_size=40), "algorithm.batch_size", "at most n = 30"),

@@ -1,6 +1,6 @@
 """The command line. Commands parse arguments, call the library and print.
 
-Commands import what they call when they run: ``ldpflow --help`` then takes little time.
+A command imports what it calls when it runs. So ``ldpflow --help`` takes little time.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ app = typer.Typer(
     name="ldpflow",
     cls=Commands,
     help="Run Monte Carlo studies of confidence intervals from locally private SGD.\n\n"
-    "The randomness in a simulation is seeded floating-point noise: it studies statistics and protects "
-    "no data. Do not use it to randomise real records.",
+    "The noise of a simulation is seeded floating-point noise. It serves to study statistics and protects no "
+    "data. Do not randomise real records with it.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -61,10 +61,7 @@ def common(
     """Options before the name of a command."""
 
 
-Command = Callable[..., None]
-
-
-def by_name(*commands: Command) -> dict[str, Command]:
+def by_name(*commands: Callable[..., None]) -> dict[str, Callable[..., None]]:
     return {command.__name__.replace("_", "-"): command for command in commands}
 
 
@@ -165,18 +162,16 @@ OF_MEMORY = "map segment|allocate memory|shared object file|launch worker thread
 
 
 def report_error(error: Exception) -> int:
-    """Print an error as one message and return the exit code. Raise errors of ldpflow's own code again."""
+    """Print an error as one message and return the exit code. Raise an unexpected error again."""
     if isinstance(error, MemoryError) or re.search(OF_MEMORY, str(error)):
-        limit = "free some, raise the limit (ulimit -v), or ask for less"
+        limit = "free memory, raise the limit (ulimit -v), or ask for less"
         return print_error(f"not enough memory ({str(error) or 'for this process'}): {limit}", 2)
-    if isinstance(error, InputError):
-        return print_error(str(error), 2)
     if isinstance(error, LdpflowError):
-        return print_error(str(error), 1)
+        return print_error(str(error), 2 if isinstance(error, InputError) else 1)
     if not isinstance(error, OSError):
         raise error
     if error.errno == errno.ENOSPC and error.filename is None:
-        return drop_output(error, 2)  # standard output: errors of files have a name
+        return drop_output(error, 2)  # of standard output: errors of files name the file
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return print_error("the current directory is gone: change to another one", 2)
     return print_error(f"the system refused: {error}", 2)

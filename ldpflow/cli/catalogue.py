@@ -10,15 +10,6 @@ import typer
 from ldpflow.cli.flags import flag, print_wrapped
 from ldpflow.errors import InputError
 
-TITLES = {
-    "problem": "Problems",
-    "law": "Data laws of plug-ins",
-    "mechanism": "Mechanisms",
-    "algorithm": "Algorithms",
-    "protocol": "Protocols",
-    "method": "Interval methods",
-}
-
 
 def catalogue(
     what: Annotated[
@@ -37,13 +28,13 @@ def catalogue(
     from ldpflow.study.plugins import REGISTRIES, load_plugins, origin
 
     load_plugins()
-    known = ["studies", *(f"{group}s" for group in TITLES)]
+    known = ["studies", *(f"{group}s" for group in REGISTRIES)]
     if what not in (None, *known):
         raise InputError("what", what, "a group of components, or studies", nearest(what, known))
-    for group, title in TITLES.items():
-        registry = REGISTRIES[group]
+    for group, registry in REGISTRIES.items():
         if what != f"{group}s" and (what is not None or not registry):
             continue
+        title = f"{group.capitalize()}s" + " of plug-ins" * (group == "law")
         typer.secho(f"{title}  [{group}]" if registry else f"{title}: none", bold=True)
         for kind, cls in registry.items():
             source = origin(cls)

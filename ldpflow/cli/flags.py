@@ -45,7 +45,7 @@ def flag(
     panel: str | None = None,
     min: int | None = None,
 ) -> Any:
-    """Option of a command. ``shown`` is the default in the help. Names in backquotes become flags."""
+    """Declare an option. ``shown`` is the default in the help. Names in backquotes become flags."""
     text = re.sub(r"`(\w+)`", r"--\1", text)
     names = {None: [], "--output": ["-o", "--output"]}.get(name, [name])
     return typer.Option(
@@ -72,7 +72,7 @@ PathKey = Annotated[
     str | None,
     typer.Option(
         "--path",
-        help="Key of the path, or first digits of the key. Without it a run of several paths lists them.",
+        help="Key of the path, or first digits of the key. A run of several paths needs one.",
         show_default=False,
     ),
 ]
@@ -149,26 +149,21 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
 
 
-def name_of(context: Any) -> str:
-    return "ldpflow" if context is None else f"ldpflow {context.invoked_subcommand}"
-
-
 @contextmanager
 def one_message(context: Any = None) -> Iterator[None]:
     """Print a usage error or an interrupt as one message, and exit."""
     try:
         yield
     except KeyboardInterrupt:
-        # A sweep that computes handles interrupts itself. This sweep had not begun to compute.
-        what = " before the first row; run it again" if name_of(context) == "ldpflow sweep" else ""
-        print_wrapped(f"ldpflow: interrupted{what}")
+        print_wrapped("ldpflow: interrupted")
         raise typer.Exit(130) from None
     except USAGE_ERROR as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             raise
         text = error.format_message().replace("Value error, ", "").rstrip(".")
         text += "" if text.endswith("?") else "."
-        command = name_of(context) if error.ctx is None else error.ctx.command_path
+        command = "ldpflow" if context is None else f"ldpflow {context.invoked_subcommand}"
+        command = command if error.ctx is None else error.ctx.command_path
         print_wrapped(f"ldpflow: {plain_text(text)} See {command} --help.")
         raise typer.Exit(2) from None
 

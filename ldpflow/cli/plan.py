@@ -29,7 +29,6 @@ HIDDEN = (
     "epsilon_per_user",
 )  # fmt: skip
 DESIGN = ("c", "gamma", "theta0")
-FIRST_MEASURE = "standard_error"
 
 ORACLE = (
     "Lengths and SE are those of the oracle, which knows the true variance. Intervals that estimate it "
@@ -64,7 +63,7 @@ def plan_sheet(
     chosen = "half_width_low" in rows[0]  # the plan has chosen steps and start
     hidden = (*HIDDEN, *DESIGN) if chosen else HIDDEN
     first = list(rows[0])
-    names = [name for name in first[: first.index(FIRST_MEASURE)] if name not in hidden]
+    names = [name for name in first[: first.index("standard_error")] if name not in hidden]
     names = distinguishing_columns(names, rows, implied=True)
     columns: list[Shown] = [
         *([number("c", "c", 3), number("theta0", "theta0", 3)] if chosen else []),
@@ -77,25 +76,22 @@ def plan_sheet(
         ("verdict", lambda row: (row["arrival"] or "-").replace("_", " ")),
         ("method", lambda row: row["recommended"] or ("-" if row["arrival"] is None else "none")),
     ]
-    counts = []
     methods = wanted is not None and any(row["n_with_method"] is not None for row in rows)
-    if methods:
-        counts.append((f"n for {wanted}", "n_with_method", "method_needed"))
-    if wanted is not None:
-        counts.append(("oracle's n", "n_needed", "arrival_needed"))
-    if difference is not None:
-        counts.append((f"n per group for {short(difference)}", "n_per_group", "arrival_per_group"))
-    if response_rate is not None:
-        counts.append(("invitations", "invitations", ""))
-    if response_rate is not None and methods:
-        counts.append((f"invitations for {wanted}", "invitations_needed", ""))
-    columns += [count_column(*each) for each in counts]
+    asked = response_rate is not None
+    counts = [
+        (methods, f"n for {wanted}", "n_with_method", "method_needed"),
+        (wanted is not None, "oracle's n", "n_needed", "arrival_needed"),
+        (difference is not None, f"n per group for {short(difference)}", "n_per_group", "arrival_per_group"),
+        (asked, "invitations", "invitations", ""),
+        (asked and methods, f"invitations for {wanted}", "invitations_needed", ""),
+    ]
+    columns += [count_column(*each) for shown, *each in counts if shown]
     if wanted is not None:
         columns.append(
             ("oracle's epsilon", lambda row: text_of(row["epsilon_needed"], "g").replace("inf", "none"))
         )
     several = len({row.get("tau") for row in rows} - {None}) > 1
-    if several or response_rate is not None:
+    if several or asked:
         columns += [
             number("answers each", "answers_each", 3),
             number("epsilon a user", "epsilon_per_user", 4),
@@ -105,7 +101,7 @@ def plan_sheet(
     notes += [text for text in found.cautions if text not in of_rows]
     if several:
         notes.append(asked_in_all(rows))
-    if response_rate is not None:
+    if asked:
         notes.append("The invitations are enough if answering has nothing to do with the value.")
     if of_rows:
         notes.append(f"--verbose prints what to change in single rows: {len(of_rows)} cautions.")
@@ -138,7 +134,7 @@ def asked_in_all(rows: list[Row]) -> str:
         text += f", {sum(row['users'] for row in rows):,} in all"
         if rows[0]["invitations"] is not None:
             text += f" ({sum(row['invitations'] for row in rows):,} invitations)"
-    return f"{text}. For a pilot or a study, --compare has designs with one report for several."
+    return f"{text}. For a pilot or a study, --compare has designs with one report for several quantiles."
 
 
 def count_text(names: Iterable[str]) -> str:
@@ -166,7 +162,7 @@ def bias_text(row: Row) -> str:
 
 
 def count_column(title: str, name: str, remark: str) -> Shown:
-    """Column of numbers of users, each with a method or a verdict other than ``arrived``."""
+    """Column of numbers of users. In brackets: the method, or a verdict other than ``arrived``."""
 
     def text(row: Row) -> str:
         words = "" if row.get(remark) in (None, "arrived") else f" ({row[remark].replace('_', ' ')})"
@@ -320,9 +316,9 @@ def plan(
 ) -> None:
     """Predict interval lengths, or the number of users or the budget that a length takes (utility analysis).
 
-    Lengths are those of the oracle, which knows the variance. Lengths of other methods approach them as n
-    grows. If the path still depends on its start after n users, the row has no length, a line below the table
-    says what to change, and the exit code is 1.
+    Lengths are those of the oracle, which knows the variance. Lengths of BB and BM approach them as n grows.
+    If the path still depends on its start after n users, the row has no length, a line below the table says
+    what to change, and the exit code is 1.
 
     With --check the exit code is 0 if a recommended method covers in every row, else 1. --compare simulates
     every row, with and without --check.
@@ -383,8 +379,5 @@ set_parameters(plan, [first, *flag_parameters()])
 def write_design(found: Plan, given: dict[str, Any]) -> None:
     if given["output"] is not None:
         chosen = {name: given[name] for name in ("protocol", "public", "unit", "force")}
-        files = found.write_design(given["output"], **chosen)
-        for file in files:
+        for file in found.write_design(given["output"], **chosen):
             typer.echo(f"wrote {file}", err=True)
-        if len(files) > 1:
-            typer.echo("every quantile has users of its own: sweep and analyse take one file each", err=True)

@@ -49,7 +49,7 @@ def analyse(
     ] = 0.0,
     form: TableFormat = Format.table,
     html: Annotated[str | None, flag("Also write a page with figures.", "FILE")] = None,
-    strict: Annotated[bool, flag("Exit with 1 if any flag is raised.", name="--strict")] = False,
+    strict: Annotated[bool, flag("Exit with 1 if the analysis raises any flag.", name="--strict")] = False,
 ) -> None:
     """Compute confidence intervals from collected private reports (a transcript).
 
@@ -126,8 +126,8 @@ def audit(
 ) -> None:
     """Bound the privacy parameter of a mechanism, algorithm, protocol or client from below, by an attack.
 
-    client:FUNCTION audits a function of ldpflow.client, clients all of these functions, and all the bundled
-    components.
+    client:FUNCTION is a function of ldpflow.client. "clients" stands for all of these functions, and "all"
+    stands for the bundled components.
 
     The exit code is 1 if the bound exceeds the claim. Passing proves nothing: a better attack may exist.
     """
@@ -188,8 +188,8 @@ def privacy(
     secret_sample: Annotated[
         bool,
         flag(
-            "Responders are a random set of fixed size, send equally many reports, and stay secret, as does "
-            "the order of the reports.",
+            "Responders are a secret random set of fixed size and send equally many reports, in a secret "
+            "order.",
             name="--secret-sample",
         ),
     ] = False,

@@ -16,7 +16,7 @@ from rich.padding import Padding
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
-from ldpflow.columns import counted
+from ldpflow.columns import counted, round_text
 from ldpflow.run import notebook_shell
 
 SECONDS_BETWEEN_LINES = 5.0
@@ -29,7 +29,7 @@ def reporter(continued: bool = False, rounds: bool = False) -> Iterator[Callable
     """Context with a function that shows events of the engine.
 
     ``continued``: whether the sweep first reads a stored run. ``rounds``: whether a target of precision
-    decides the number of replicates. Then the time left is that of the current round.
+    decides the number of replicates. With a target, the time left is that of the current round.
     """
     console, state = Console(stderr=True), ProgressState(continued, rounds)
     if notebook_shell():
@@ -53,7 +53,7 @@ def reporter(continued: bool = False, rounds: bool = False) -> Iterator[Callable
 
 
 def update_every(seconds: float, state: ProgressState, draw: Callable[[], None]) -> Callable[[Any], None]:
-    """Function that takes events, and draws at most once in this number of seconds."""
+    """Make a function that takes events, and draws at most once in ``seconds``."""
     last = state.clock()
 
     def update(event: Any) -> None:
@@ -117,22 +117,14 @@ class ProgressState:
         event = self.event
         words = [f"{self.share:.0%}", *filter(None, [self.phase])]  # a narrow window cuts the end
         words.append(f"{event.done_batches}/{event.total_batches} batches")
-        # The speed leaves out the start of Ray and compilation: the time left would be far too long.
+        # The start of Ray and compilation do not count, or the time left would be far too long.
         steps, seconds = self.base or (event.done_steps, event.seconds)
         if event.seconds > seconds and event.done_steps > steps:
             speed = (event.done_steps - steps) / (event.seconds - seconds)
             left = (event.total_steps - event.done_steps) / speed - (now - self.heard)
-            words.append(f"{magnitude(speed)} steps/s")
+            words.append(f"{round_text(speed, 3)} steps/s")
             words.append(f"{timedelta(seconds=int(max(left, 0.0)))} left{self.of_what}")
         words.append(f"{timedelta(seconds=int(now - self.started))} gone")
         if event.failed_batches:
             words.append(f"{counted(event.failed_batches, 'batch', 'es')} FAILED")
         return ", ".join(words)
-
-
-def magnitude(value: float) -> str:
-    """Text of a large number to three digits, as in 312M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g}{letter}"
-    return f"{value:.0f}"

@@ -54,7 +54,10 @@ def print_table(
     make_sheet: Callable[[], Sheet],
     every: bool = True,
 ) -> None:
-    """Print a sheet, or the settings that differ and ``columns``. CSV and JSON have ``columns`` alone."""
+    """Print a sheet. With ``columns`` print these columns and the settings that differ.
+
+    CSV and JSON have ``columns`` alone.
+    """
     from ldpflow.cli.tables import Sheet, chosen_columns
     from ldpflow.results.where import select_rows
 
@@ -163,8 +166,8 @@ def unfinished(run: ldpflow.run.Run, summary: pa.Table) -> list[str]:
 
 
 BEST_OF_MANY = (
-    "Each row is the best of its candidates on the replicates that chose it: run it again with another seed "
-    "before its numbers are used (ldpflow sweep --seed)."
+    "Each row was chosen by its own numbers, so these are too good on average. Run the row again with "
+    "another seed before you use its numbers (ldpflow sweep --seed)."
 )
 
 
@@ -375,13 +378,13 @@ def trace(
     study: StudyName = "paper-table1",
     replicate: Annotated[int, flag("Index of the replicate.", min=0)] = 0,
     output: Annotated[str, output_option("svg, png, pdf or json.")] = "trace.svg",
-    parquet: Annotated[str | None, flag("Write the rows of all coordinates.", "FILE")] = None,
+    parquet: Annotated[str | None, flag("Also write the rows of all coordinates.", "FILE")] = None,
     **flags: Any,
 ) -> None:
     """Draw the estimate and the limits along one path, for n from 10 to 1e6.
 
-    It draws the first coordinate of a vector. The default methods are BB, BM and SN, at tau 0.5. Flags of the
-    design (*) replace values of the study.
+    For a vector it draws the first coordinate. The default methods are BB, BM and SN, at tau 0.5. Flags of
+    the design (*) replace values of the study.
     """
     require_extra("report", "altair", "vl_convert")
     import pyarrow.parquet as pq
@@ -496,9 +499,7 @@ def plot(
         suffix_of(output)
     places = {"rows": split_names(rows), "cols": split_names(cols), "color": split_names(color)}
     named: Any = figure  # plot() checks it
-    chart = open_run(run).plot(
-        named, x, where, **places, width=width, baseline=baseline, title=title,
-    )  # fmt: skip
+    chart = open_run(run).plot(named, x, where, **places, width=width, baseline=baseline, title=title)
     save(chart, output)
     if "left_out" in chart.usermeta:
         typer.echo(plain_text(chart.usermeta["left_out"]), err=True)

@@ -19,7 +19,7 @@ from ldpflow.results.measures import has_exploded
 from ldpflow.results.trajectories import last_rows
 
 KINDS = ("problem", "law", "errors", "mechanism", "algorithm", "protocol", "method")
-"""Columns of kinds. A setting that only some kinds have is printed after these kinds."""
+"""Columns that name a kind. A setting that only some kinds have is printed after the names of the kinds."""
 UNREAD = ("sha256",)
 """Settings that no table shows. ldpflow export and --format csv have them."""
 TRIVIAL = {"dimension": 1, "coordinate": 0, "neighbouring": "replacement of one record"}
@@ -27,7 +27,7 @@ TRIVIAL = {"dimension": 1, "coordinate": 0, "neighbouring": "replacement of one 
 
 
 def split_settings(names: Sequence[str], rows: Sequence[Row]) -> tuple[list[str], str]:
-    """Settings that distinguish the rows, and a text of settings that all rows, or all of a kind, share."""
+    """Find settings that distinguish the rows. Write settings that all rows, or all of a kind, share."""
     settings = distinguishing_columns([name for name in names if name not in COUNTS], rows, implied=True)
     lines: dict[str, list[str]] = {"": []}
     for name in names:
@@ -47,7 +47,7 @@ def sort_rows(rows: list[Row], settings: Sequence[str]) -> None:
 
 
 def owners_of(name: str, rows: Sequence[Row]) -> str | None:
-    """Text of the kinds whose rows have a setting, or None if no column of KINDS decides it."""
+    """Name the kinds whose rows have a setting. None if no column of KINDS tells which rows have it."""
     for kind in KINDS:
         having = {row.get(kind) for row in rows if row[name] is not None}
         if None not in having and not having & {row.get(kind) for row in rows if row[name] is None}:
@@ -63,7 +63,7 @@ LOOKED = ("coverage_all_n", "coverage_at_stop")
 
 
 def summary_sheet(table: pa.Table, command: str = "", ordered: bool = False) -> Sheet:
-    """Sheet of a summary. Settings that vary are columns, the others a text below.
+    """Sheet of a summary. Settings that vary are columns. The others are a text below the table.
 
     ``command`` is the command that prints all rows. ``ordered``: the user chose the order of the rows.
     """
@@ -138,7 +138,7 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
 
 
 def by_method(rows: Sequence[Row], settings: Sequence[str]) -> Iterator[tuple[Row, list[Row]]]:
-    """Group rows by method and its settings that vary: first columns of the group's line, and its rows."""
+    """Group rows by method and its settings that vary. Yield first columns of a group's line, and rows."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         known = INTERVAL_METHODS.get(row["method"])
@@ -166,9 +166,9 @@ def failures_line(rows: Sequence[Row]) -> str:
     failed, total = (sum(row[name] for row in rows) for name in ("failures", "replicates"))
     worst = max(rows, key=lambda row: row["failures"] / row["replicates"])
     lost = [row["coverage"] - row[COVERAGE] for row in rows if row["coverage"] is not None]
-    changed = f"; as misses they lower it by up to {max(lost):.4f}" if any(lost) else ""
+    changed = f"; failures as misses lower it by up to {max(lost):.4f}" if any(lost) else ""
     cell = f"{worst['failures']:,} of {worst['replicates']:,} in a cell"
-    return f"{failed:,} of {total:,} intervals failed, at most {cell}: coverage is over the others{changed}"
+    return f"{failed:,} of {total:,} intervals failed, at most {cell}. Coverage is over the others{changed}"
 
 
 def has_value(name: str, rows: Sequence[Row]) -> bool:
@@ -331,7 +331,7 @@ def explanation_sheet(
     ]
     over_all = ", failures as misses over all cells" if misses else ""
     if whole and "variability" in parts:
-        reading.append(f"Of {' and '.join(dict.fromkeys(whole))} variability is part of length.")
+        reading.append(f"For {' and '.join(dict.fromkeys(whole))}, length contains variability.")
     if parts and not errors:
         most = largest(name for _, name in terms)
         reading.append(f"MCSEs of effects: up to {most} (--format md has each).")

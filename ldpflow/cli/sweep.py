@@ -39,7 +39,7 @@ DESIGN, PRECISION = "The design *", "How many replicates"
 WHERE, LIMITS, SHOWN = "Where it runs", "Limits and faults", "What is shown"
 
 AXES = {
-    "n": ("Users; 1e6 is fine.", DESIGN),
+    "n": ("Number of users, such as 1e6.", DESIGN),
     "epsilon": ("Privacy budget.", DESIGN),
     "mu": ("Budget of the Gaussian mechanism (GDP).", DESIGN),
     "tau": ("Level of the quantile.", DESIGN),
@@ -52,7 +52,7 @@ AXES = {
     "seed": ("Seed of the study.", DESIGN),
     "replicates": ("Independent paths per cell.", PRECISION),
 }
-"""Settings of a study that have a flag: text and panel of its help."""
+"""Settings of a study that have a flag: text and panel of the flag's help."""
 
 OPTIONS = {
     "target_mcse": (PRECISION, "X"),
@@ -189,15 +189,11 @@ def print_prediction(study: Study, options: SweepOptions) -> None:
         f"expected: {duration(prediction.wall_seconds)} with --engine {prediction.engine} on "
         f"{counted(cores, 'core')}; nothing was run"
     )
-    if precision is not None and precision.target_length is None:
-        most = f"(a lower coverage takes more, up to {precision.max_replicates:,})"
-        print_wrapped(
-            f"these replicates reach the target if intervals cover as their level says {most}", sys.stdout
-        )
     level = max(study.level, key=least_replicates, default=0.0)
     if study.method and replicates < least_replicates(level):
         chance = probability_to_hold(level, replicates)
-        print_wrapped(f"{enough_in_words([level])}; of {chance:.0%} with {replicates:,}", sys.stdout)
+        words = f"With {replicates:,} replicates the probability is {chance:.0%}."
+        print_wrapped(f"{enough_in_words([level])}. {words}", sys.stdout)
 
 
 def duration(seconds: float) -> str:
@@ -227,8 +223,7 @@ def print_results(study: Study, run: ldpflow.run.Run, result: RunResult, until_p
     else:
         trajectory_sheet(run.trajectories()).show()
     computed = f"computed in {result.wall_seconds:.1f} s" if result.batches else "nothing was computed"
-    least = "at least " if until_precise else ""
-    done = f"{least}{counted(result.finished_replicates, 'replicate')}"
+    done = "at least " * until_precise + counted(result.finished_replicates, "replicate")
     print_wrapped(f"{done}; {computed}; rows in {run.out}", sys.stdout)
 
 

@@ -39,7 +39,7 @@ PLUS_MINUS = "± is one Monte Carlo standard error (MCSE)."
 
 @dataclass(frozen=True)
 class Sheet:
-    """Table of results for all formats. A column is a title and a function that gives the text of a row."""
+    """Table of results for all formats. A column is a title and a function from a row to a text."""
 
     rows: Sequence[Row]
     settings: Sequence[Shown]
@@ -54,7 +54,7 @@ class Sheet:
     names: Sequence[str] = ()
     """Columns of CSV and JSON. Default: all keys of all rows."""
     methods: Sequence[Row] = ()
-    """Lines of methods, with which a long table begins."""
+    """A line for each method, printed above a long table."""
     legend: str = ""
     """Sentence on the lines of methods."""
     rank: Callable[[Row], float] | None = None
@@ -100,7 +100,7 @@ class Sheet:
         return [*([first] if first else []), *self.notes]
 
     def choose(self, count: int) -> tuple[Sequence[Row], str]:
-        """Choose rows of a long table, and say in a line which."""
+        """Choose rows of a long table. The second value is a line that says which rows they are."""
         rows = self.rows if self.rank is None else sorted(self.rows, key=self.rank)
         which = "first" if self.rank is None else "worst"
         return rows[:count], f"{count} of {len(rows):,} rows, the {which}; all: {self.command}"
@@ -126,14 +126,10 @@ class Sheet:
 
     def worst_text(self, count: int, left: Sequence[str]) -> str:
         rows, line = self.choose(count)
-        # Columns without a value, and estimates equal to those of another column, are left out.
-        results: dict[object, Shown] = {}
-        for title, text in self.results:
-            texts = tuple(map(text, rows))
-            if {*texts} - {"-", "0", "none"}:
-                results.setdefault(texts if "±" in texts[0] else title, (title, text))
+        # Columns without a value are left out.
+        results = [(t, text) for t, text in self.results if {*map(text, rows)} - {"-", "0", "none"}]
         settings = [(t, text) for t, text in self.settings if {*map(text, rows)} != {"-"}]
-        table, gone = self.fit(settings, [*results.values()], rows)
+        table, gone = self.fit(settings, results, rows)
         return lines_text([line]) + table + lines_text([*left_out(left, gone), *self.below(self.legend)])
 
     def fit(

@@ -18,7 +18,7 @@ from ldpflow.simulators.families import PARTS
 
 
 def parse_number(value: Any) -> Any:
-    """Convert a text such as ``1e6`` or ``1_000_000`` to a number. Other values stay. Lists: each item."""
+    """Convert a text such as ``1e6`` or ``1_000_000`` to a number, also in a list. Other values stay."""
     if isinstance(value, (list, tuple)):
         return [parse_number(item) for item in value]
     for kind in (int, float) if isinstance(value, str) else ():
@@ -40,14 +40,14 @@ def check_plain(value: object, where: str) -> None:
 
 
 PILOT_VALUES = "law_table"
-"""Setting with the values of a pilot. They stay in the run directory."""
+"""Setting with the values of a pilot. Reports and exported files leave it out."""
 
 GROUPS: dict[str, Mapping[str, type[Settings]]] = {**PARTS, "method": INTERVAL_METHODS}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """The kind of a component, and the values of each setting with defaults. It stands for their product."""
+    """A kind of component with the values of each setting. It stands for all combinations of the values."""
 
     group: str
     kind: str
@@ -124,7 +124,7 @@ def read_component(group: str, table: Mapping[str, Any]) -> Any:
 
 
 def entry_tables(group: str, tables: object) -> list[Mapping[str, Any]]:
-    """List the tables of a group. Check that each has a kind, or a list of kinds, known or not."""
+    """List the tables of a group. Check that each has a kind or a list of kinds. A kind may be unknown."""
     form = f"a table [{group}] with a kind" if group != "method" else "a table [[method]] or more"
     if isinstance(tables, Mapping):
         tables = [tables]
@@ -147,7 +147,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
     for name, values in table.items():
         if name == "kind":
             continue
-        # A table with several kinds may have settings of some of them.
+        # In a table with several kinds, a setting may belong to some of the kinds.
         owners = [kind for kind in axes if name in registry[kind].model_fields]
         if not owners:
             known = {n for kind in axes for n in registry[kind].model_fields} - {"kind"}
@@ -167,7 +167,7 @@ def read_table(group: str, table: Mapping[str, Any]) -> list[Entry]:
 
 def unknown_kind(group: str, kind: object) -> InputError:
     registry = GROUPS[group]
-    own = "One of your own needs its file: `plugin`, or [plugins] in the study."
+    own = "A kind of your own needs its file: `plugin`, or [plugins] in the study."
     hint = (closest(kind, registry) or own) if isinstance(kind, str) else ""
     return InputError(f"{group}.kind", kind, "one of " + ", ".join(registry), hint)
 

@@ -1,10 +1,12 @@
 """Plug-ins: components from Python files, modules and installed packages outside ldpflow.
 
 A plug-in registers its classes with :func:`register`. Each process that computes a study receives the sources
-of the plug-ins that the study uses. The run keeps these sources, and compares them when it grows.
+of the plug-ins that the study uses. The run keeps these sources. A sweep that continues the run compares them
+with its own.
 
-A notebook or a script may define a component too. Its source is the class, with the top-level statements of
-the same cell or script that define the names in it. Names from other cells are left out.
+A notebook or a script may define a component too. The source of the component is the class, with the
+top-level statements of the same cell or script that define the names in the class. Names from other cells are
+left out.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ OWN_FUNCTIONS = {
     *("gradient", "gradient_bit", "bit_probability", "residual", "feature", "square_norm"),
     *("randomise", "randomise_probability", "recursion", "sample"),
 }
-"""Kernel functions. They belong to the component in their file although its class does not name them."""
+"""Kernel functions. Each belongs to the component in its file, although the class does not name it."""
 
 ENTRY_POINTS = "ldpflow.plugins"
 """Group of entry points with which an installed package names its plug-in modules."""
@@ -124,8 +126,8 @@ def register(component: Component) -> Component:
     Raises
     ------
     InputError
-        If the class is not such a component, lacks a method, or uses a name that is taken for its kind, a
-        setting, a diagnostic or a summary.
+        If the class is not such a component or lacks a method, or if its kind, a setting, a diagnostic or a
+        summary has a name that is taken.
     """
     where = f"{source_file(component)}: {component.__name__}"
     group = component.group if inspect.isclass(component) and issubclass(component, Settings) else ""
@@ -153,7 +155,7 @@ def register(component: Component) -> Component:
 
 
 def reduce_component(component: Settings) -> tuple[Any, ...]:
-    """Pickle a component with the sources of its plug-in. Cloudpickle sends a class of a notebook itself."""
+    """Pickle a component with the sources of its plug-in. Cloudpickle sends a notebook's class."""
     kind = type(component)
     plugin = plugin_of_class(kind)
     if plugin is None:
@@ -162,7 +164,7 @@ def reduce_component(component: Settings) -> tuple[Any, ...]:
 
 
 def rebuild(plugin: Plugin, kind: Any, values: dict[str, Any]) -> Any:
-    """Make a component again that was pickled. ``kind``: its class, or the module and name of the class."""
+    """Make a pickled component again. ``kind`` is its class, or the module and name of the class."""
     if isinstance(kind, tuple):
         plugin.load()
         kind = getattr(importlib.import_module(kind[0]), kind[1])
@@ -241,7 +243,7 @@ def write_sources(plugin: Plugin) -> Path:
 
 
 def load_file(file: Path, name: str | None = None) -> ModuleType:
-    """Import a file, or return its module if the file is loaded already. ``name``: name of the module."""
+    """Import a file, or return its module if the file is loaded already. ``name``: its module name."""
     name = name or FILE_MODULE + file.stem.replace("-", "_")
     if name in sys.modules:
         if plugin_of(sys.modules[name]) != sources_at(name, file):
@@ -264,7 +266,7 @@ def load_file(file: Path, name: str | None = None) -> ModuleType:
 
 
 def import_error(where: str, error: BaseException) -> BaseException:
-    """Make an InputError of an error in a plug-in that is imported. An InputError and Ctrl-C stay."""
+    """Make an InputError of an error in an imported plug-in. Return InputErrors and interrupts unchanged."""
     if isinstance(error, InputError | KeyboardInterrupt):
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == where]
@@ -319,7 +321,7 @@ def load_installed() -> None:
 
 
 SOURCES: dict[str, Plugin | None] = {}
-"""Plug-ins by module. Their sources are read once, because a file may be edited later."""
+"""Plug-ins by module. None: no plug-in. Sources are read once, because a file may be edited later."""
 
 
 def loaded_plugins() -> dict[str, str]:
@@ -359,7 +361,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
 
 
 def plugin_flags(components: Iterable[Settings]) -> str:
-    """Write the flags that load the plug-ins of components: paths from this folder, or modules."""
+    """Write the flags ``--plugin`` that load the plug-ins of components, with paths from this folder."""
     found = []
     for plugin in plugins_of(components):
         name = MAIN if plugin.module.startswith(MAIN) else plugin.module
@@ -373,7 +375,7 @@ def plugin_flags(components: Iterable[Settings]) -> str:
 
 
 def place_of_error(error: BaseException) -> str:
-    """Describe in brackets the last line of a plug-in in the traceback of an error, or the last line."""
+    """Describe in brackets the last line of a traceback that is in a plug-in, or else the last line."""
     names = {name.partition(".")[0] for name, plugin in SOURCES.items() if plugin is not None}
     lines = [*traceback.walk_tb(error.__traceback__)]
     own = [one for one in lines if str(one[0].f_globals.get("__name__")).partition(".")[0] in names]
@@ -381,7 +383,7 @@ def place_of_error(error: BaseException) -> str:
         return ""
     frame, number = (own or lines)[-1]
     file = Path(frame.f_code.co_filename)
-    text = linecache.getline(str(file), number).strip()  # "" for the cell of a notebook in another process
+    text = linecache.getline(str(file), number).strip()  # empty for a notebook's cell in another process
     return f" ({file.name if file.exists() else 'cell'}, line {number}{': ' * bool(text)}{text})"
 
 
@@ -454,7 +456,7 @@ SUMMARY = "a summary"
 
 
 def contents(component: Any) -> list[tuple[str, str]]:
-    """List the names of the columns of a component and of their summaries, and describe the contents."""
+    """List the columns of a component and their summaries: the name and, in words, the contents."""
     further = [getattr(component, name, ()) for name in ("diagnostics", "derived", "measures")]
     columns: list[Column] = [*component.setting_columns(), *itertools.chain(*further)]
     found = [(c.name, f"a {c.type} {'setting' if c.identifies else 'value'}") for c in columns]
@@ -466,7 +468,7 @@ KERNEL_FUNCTION = {"problem": "gradient", "mechanism": "randomise", "algorithm":
 
 
 def check_kernel_function(component: Any) -> None:
-    """Refuse a component whose kernel function is missing or has other parameters. Its file is loaded."""
+    """Refuse a component of a loaded file whose kernel function is missing or has other parameters."""
     name = KERNEL_FUNCTION.get(component.group)
     if name is None or getattr(component, "family", "one_pass") != "one_pass":
         return
@@ -488,7 +490,7 @@ def registered_components() -> list[type[Settings]]:
 
 
 def forget_others(known: list[type[Settings]]) -> None:
-    """Remove all other components from the registries, because their file could not be loaded."""
+    """Remove components that are not ``known`` from the registries: their file could not be loaded."""
     for registry in REGISTRIES.values():
         kinds: Any = registry
         for kind in [kind for kind, component in kinds.items() if component not in known]:

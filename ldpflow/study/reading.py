@@ -64,24 +64,24 @@ class Grid(BaseModel):
     """
 
     n: Annotated[int, Field(ge=1, le=10**12)]
-    # Closer to 0 or 1, critical values leave the range of floating point.
+    # For levels closer to 0 or 1, critical values leave the range of floating point.
     level: Annotated[float, Field(ge=1e-6, le=1 - 1e-9, description="a number in (0, 1)")] = 0.9
     independent_n: bool = False
 
 
 class Monitor(BaseModel):
-    """Looking at the interval at each n: the first look, and the length at which a replicate stops.
+    """Monitoring: an analyst looks at the interval at each n, and stops if the interval is short enough.
 
     Without ``target_length`` and ``target_n`` no replicate stops.
 
     Parameters
     ----------
     first_n : int
-        Users at the first look, by default the smallest n. Coverage at all n counts the looks from this n.
+        Users at the first look. Default: the smallest n. The coverage at all looks leaves out smaller n.
     target_length : float
-        Length below which a replicate stops, unit of theta.
+        A replicate stops at the first look with an interval shorter than this. Unit: that of theta.
     target_n : int
-        Users, in place of ``target_length``. A replicate stops below the oracle's length at this number.
+        Users, in place of ``target_length``, which is then the length of the oracle at this n.
     """
 
     first_n: Annotated[int, Field(ge=1, le=10**12)] | None = None
@@ -125,13 +125,13 @@ class CollectionFacts(BaseModel):
 
 
 def read_study(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Read the fields of a study. ``stored``: it is the study of a run, whose plug-ins are not loaded."""
+    """Read the fields of a study. With ``stored`` the plug-ins that the tables name are not loaded."""
     found = read_tables(mapping, stored)
     return found | read_groups(mapping, found["trajectory"])
 
 
 def read_tables(mapping: Mapping[str, Any], stored: bool = False) -> dict[str, Any]:
-    """Load the plug-ins of a study, and read its fields without components. Check that they have kinds."""
+    """Load the plug-ins of a study. Read its fields except components. Check that components have kinds."""
     check_plain(mapping, "")
     known = (*Heading.model_fields, *TABLES)
     for key, value in mapping.items():
@@ -182,7 +182,7 @@ def read_table(model: type[Table], table: object, name: str) -> Table | None:
 
 
 def read_plugins(table: object, stored: bool = False) -> tuple[str, ...]:
-    """Load the plug-ins of packages and of a table [plugins]. That of a run (``stored``) loads none."""
+    """Load the plug-ins of packages and of a table [plugins]. The table of a run (``stored``) loads none."""
     known = ("names", "sha256") if stored else ("files", "modules", "names", "sha256")
     given = table.items() if isinstance(table, Mapping) else [("", table)]
     found: dict[str, Any] = {key: [value] if isinstance(value, str) else value for key, value in given}
@@ -215,7 +215,7 @@ def read_groups(mapping: Mapping[str, Any], trajectory: Trajectory | None) -> di
         groups["method"] = ()
     elif not all(family.makes_intervals for family in families):
         kinds = ", ".join(entry.kind for entry in groups["problem"])
-        raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no other results.")
+        raise InputError("trajectory", None, "a table [trajectory]", f"{kinds} has no intervals.")
     else:
         groups["method"] = read_group("method", mapping.get("method"))
     return groups
@@ -281,7 +281,7 @@ def stored_mapping(store: RunStore) -> dict[str, Any] | None:
 
 
 def check_plugins(store: RunStore, readable: bool) -> None:
-    """Compare the plug-ins of a run with the loaded ones. ``readable``: all components are known."""
+    """Compare the plug-ins of a run with the loaded ones. ``readable``: this process knows all components."""
     here = loaded_plugins()
     for name, digest in stored_plugins(stored_mapping(store) or {}):
         copy = f"{store.root.rstrip('/')}/plugins/{name}-{str(digest)[:12]}/"

@@ -91,7 +91,7 @@ def replacements(entries: Mapping[str, Entries], values: Mapping[str, object]) -
 
 
 def owners_of(name: str, raw: object, entries: Mapping[str, Entries]) -> Sequence[str]:
-    """Find the groups that a setting without a group belongs to. A budget may be in several."""
+    """Find the groups that have a setting. ``epsilon`` may be in several groups."""
     having = [group for group in GROUPS if any(entry.has(name) for entry in entries[group])]
     if len(having) == 1 or (having and name == "epsilon"):
         return having
@@ -174,7 +174,7 @@ EXAMPLES = {
 
 
 def python_error(error: InputError) -> InputError:
-    """Put the names of Python into an error on the tables of a study file."""
+    """Rewrite an error on the tables of a study file for users of Python."""
     texts = (error.allowed, error.hint)
     allowed, hint = (re.sub(r"(?:a table )?\[(\w+)\]", r"`\1`", text) for text in texts)
     if error.field in EXAMPLES and not error.value:
@@ -230,8 +230,8 @@ class Study:
     trajectory : dict, optional
         ``{"first": 10, "points": 17}``: checkpoints at which errors along the path are kept.
     monitor : dict, optional
-        ``{"first_n": 1e4, "target_n": 1e5}``: measures of looking before the end of a path. All n must share
-        paths.
+        ``{"first_n": 1e4, "target_n": 1e5}``: measures for an analyst who looks at the interval at each n
+        while reports come in. All n must share paths.
     collection : dict, optional
         ``{"unit": "s"}``: the unit of the data, for readers of the design. No result depends on it.
     plugins : list of str
@@ -344,7 +344,7 @@ class Study:
     def from_mapping(cls, mapping: Mapping[str, Any], stored: bool = False) -> Study:
         """Make a study from tables as a study file has them.
 
-        ``stored``: they are the study of a run, whose plug-ins are not loaded.
+        With ``stored`` the plug-ins that the tables name are not loaded.
         """
         return cls._of_fields(read_study(mapping, stored))
 
@@ -364,8 +364,6 @@ class Study:
             If the text is not TOML, or not a study.
         """
         check_type("study", text, str, "the text of a study")
-        if "\n" not in text and text.endswith(".toml"):
-            raise InputError("study", text, "the text of a study", "Study.load reads a file.")
         return cls.from_mapping(parse_toml(text, "study"))
 
     @classmethod
@@ -510,19 +508,15 @@ class Study:
         found = []
         for kind in dict.fromkeys(method.kind for method in self.method_settings):
             methods = [method for method in self.method_settings if method.kind == kind]
-            pairs = [(simulator, method) for simulator in simulators for method in methods]
-            unused = [(s, method.unmet_need(s)) for s, method in pairs if not method.applies(s)]
-            used = len(unused) < len(pairs)
             reasons: dict[str, dict[str, None]] = {}
-            for simulator, reason in unused:
-                reasons.setdefault(reason, {})[name_of(simulator)] = None
-            for reason, names in reasons.items():
-                share = "is left out with" if used else "makes no interval in this study; it is left out with"
-                found.append(f"{kind} {share} {', '.join(names)}: {reason}")
+            for simulator, method in itertools.product(simulators, methods):
+                if not method.applies(simulator):
+                    reasons.setdefault(method.unmet_need(simulator), {})[name_of(simulator)] = None
+            found += [f"{kind} makes no interval with {', '.join(k)}: {text}" for text, k in reasons.items()]
         followed = self.trajectory is not None
         still = {name_of(p.simulator): None for p in self.plans() if followed and not p.checkpoints}
         if still:
-            found.append(f"trajectory: none of {', '.join(still)}, which makes no steps to follow")
+            found.append(f"trajectory: there are no steps to follow with {', '.join(still)}")
         return found
 
     def settings(self) -> dict[str, Any]:
@@ -584,7 +578,7 @@ def bundled_studies() -> dict[str, Path]:
 
 
 def load_study(source: str, is_path: bool = False) -> Study:
-    """Read a bundled study by its name, or a study file. ``is_path``: ``source`` is always a path."""
+    """Read a bundled study by its name, or a study file. With ``is_path`` the source is a path."""
     bundled = bundled_studies()
     if source in bundled and not is_path:
         file, text = bundled[source].name, bundled[source].read_text(encoding="utf-8")

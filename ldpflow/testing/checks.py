@@ -1,9 +1,9 @@
 """Checks of a plug-in, to run before a long sweep.
 
 Simulations check the true value, the unbiasedness of the private gradient and the sensitivity that scales
-the noise of a mechanism. Other checks are on shapes, and on bits: rows must be equal for one replicate and
-for many, and in another process. A comparison with a simulated mean fails for a correct component about once
-in ten thousand times.
+the noise of a mechanism. Other checks look at shapes and bits. The rows of a replicate must have equal bits
+if it runs alone, beside other replicates, and in another process. A comparison with a simulated mean fails
+for a correct component about once in ten thousand times.
 
 A check is a function of a component. It returns a remark or None, and raises :class:`Wrong` if it fails.
 """
@@ -102,6 +102,7 @@ def noise_draws(simulator: Any, seed: int, replicate: int, count: int) -> Array:
 
 
 def plane(state: Any, variate: Variate) -> Array:
+    """Draw the next CHUNK values of a variate. Kernels draw a plane: CHUNK values for each of LANES lanes."""
     own = None if variate.law is None else variate.law.own
     parts = () if variate.law is None else variate.law.components
     out = np.empty(PLANE)
@@ -143,7 +144,7 @@ Check = Callable[[Any], str | None]
 
 
 class Wrong(LdpflowError):
-    """Finding of a check that fails."""
+    """Failure of a check."""
 
 
 def path_of(
@@ -170,7 +171,7 @@ def with_others(component: Any) -> tuple[Any, list[IntervalMethod]]:
 
 
 def rows_of(component: Any, numbers: range) -> list[dict[str, Any]]:
-    """Simulate the rows with these numbers, at two numbers of users and three levels."""
+    """Simulate the rows of the replicates with these numbers."""
     simulator, methods = with_others(component)
     users = (STEPS // 2, STEPS) if simulator.horizon is None else (simulator.horizon,)
     cells = [Cell(n, m, level) for n in users for m in methods or [Oracle()] for level in LEVELS]
@@ -214,7 +215,7 @@ def gradients(problem: Problem, mechanism: Mechanism, point: tuple[float, ...]) 
 
 
 def transcript(simulator: Any, steps: int) -> Array:
-    """Simulate theta_(i-1) and the private gradient there for i = 1, ..., steps: (2, steps, d, LANES)."""
+    """Simulate theta_(i-1) and the private gradient at it, i = 1, ..., steps: shape (2, steps, d, LANES)."""
     times = range(1, steps + 1)
     sums = run_path(simulator, SEED, range(LANES), times, times, ("transcript_linear",)).running_sums
     found = np.asarray(sums["transcript_linear"][:2])
@@ -225,7 +226,7 @@ def transcript(simulator: Any, steps: int) -> Array:
 
 
 def near(sample: Array, what: str) -> str:
-    """Test that the means of a sample are 0, with ERROR_RATE for all coordinates together."""
+    """Test at the error rate ERROR_RATE that the means of all coordinates of a sample are 0."""
     count, d = sample.shape
     mean = sample.mean(axis=0)
     error = sample.std(axis=0, ddof=1) / math.sqrt(count)
@@ -348,7 +349,7 @@ def declared_steps(algorithm: Algorithm) -> str:
 
 
 def step_sizes_of(simulator: Any) -> Array:
-    """Compute eta_i = (theta_(i-1) - theta_i)/A_i, the median over LANES replicates. NaN: no transcript."""
+    """Compute eta_i = (theta_(i-1) - theta_i)/A_i, the median over replicates. NaN without a transcript."""
     theta, gradient = transcript(simulator, STEPS // simulator.algorithm.records_per_step())[:, :, 0]
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -523,10 +524,7 @@ def default_of(kind: type[Settings]) -> Any:
 
 
 def processes_agree(source: str, component: Any) -> None:
-    code = (
-        "import sys; from ldpflow.testing import checks; "
-        "print(checks.digest_of(sys.argv[1], sys.argv[2]))"
-    )  # fmt: skip
+    code = "import sys; from ldpflow.testing import checks; print(checks.digest_of(*sys.argv[1:]))"
     path = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), *sys.path]))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code, source, type(component).__name__],

@@ -26,7 +26,7 @@ def write_component(kind: str, name: str, folder: str = ".") -> list[Path]:
     code, test = there / f"{name}.py", there / f"test_{name}.py"
     for file in (code, test):
         if file.exists():
-            raise InputError("name", name, "a name whose files are not there yet", f"{file} exists.")
+            raise InputError("name", name, "a name without existing files", f"{file} exists.")
     words = {
         "kind": name,
         "Class": "".join(word.capitalize() for word in name.split("_")),

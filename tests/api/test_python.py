@@ -84,10 +84,10 @@ def test_a_run_that_takes_on_other_cells_or_another_study_is_named(tmp_path):
 
     ways = ": `out` gives a run of its own, `fresh` starts over"
     assert sweep() == [] and sweep() == []
-    assert sweep(n=10) == [f"adds 2 cells to 4 in {out}{ways}"]
+    assert sweep(n=10) == [f"mine adds 2 cells to 4 in {out}{ways}"]
     assert sweep(n=500) == [] and sweep(n=[10, 100, 500, 1000]) == []
     assert sweep(n=20, name="other") == [f"other adds 2 cells to 8 in {out}, the run of mine{ways}"]
-    assert f"{out} is the run of another study, other{ways}" in sweep(n=20)
+    assert f"mine adds 0 cells to 10 in {out}, the run of other{ways}" in sweep(n=20)
 
 
 def test_help_of_a_component_is_its_page():

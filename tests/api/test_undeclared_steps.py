@@ -15,7 +15,7 @@ from ldpflow.testing.writing import write_component
 from tests.kernels import uncompiled
 
 DECLARATION = '''    def step_constant(self):
-        """Not declared: clipped steps are not c i^(-gamma). Where yours are, leave this method out."""
+        """NaN: clipped steps are not c i^(-gamma). Without this method steps are declared as c i^(-gamma)."""
         return math.nan
 
 '''

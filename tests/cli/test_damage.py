@@ -52,7 +52,7 @@ def test_rows_without_a_summary_are_not_nothing(run, tmp_path):
     shutil.rmtree(parts_of(run)[0].parent)
     assert "no summary" in repr(open_run(run))
     for read in (open_run(run).summary, open_run(run).explain):
-        with pytest.raises(InputError, match="It has rows: sweep again, or see .* ldpflow check"):
+        with pytest.raises(InputError, match="Continue the sweep, or see .*ldpflow check"):
             read()
 
 

@@ -31,7 +31,7 @@ def test_bar_and_counts_fit_any_window(width):
     state.take(Progress(5, 40, 1_000_000, 8_000_000, 10.0))
     bar, counts = drawn(state, width)
     assert set(bar.strip()) <= set("━╸╺-") and max(map(len, (bar, counts))) <= width
-    assert width < 100 or counts == "12%, 5/40 batches, 100k steps/s, 0:01:10 left, 0:00:00 gone"
+    assert width < 100 or counts == "12%, 5/40 batches, 100000 steps/s, 0:01:10 left, 0:00:00 gone"
 
 
 def test_time_goes_on_between_events():

@@ -274,7 +274,7 @@ def test_the_printed_table_says_what_its_dashes_and_means_are(run):
     sheet = explanation_sheet(pa.Table.from_pylist([*table.to_pylist(), *failed], table.schema))
     assert [line["cells"] for line in sheet.methods] == ["1 of 2"] * 2
     assert "failures as misses over all cells" in sheet.legend
-    assert "Of SN variability is part of length." in sheet.reading
+    assert "For SN, length contains variability." in sheet.reading
 
 
 def test_arrival_is_said_of_averages(run):

@@ -142,7 +142,9 @@ SPLIT = [{"kind": "ldp_sgd"}, {"kind": "budget_split", "perturbations": 4}]
 
 def test_a_method_that_makes_no_cell_is_named_with_the_reason():
     study = Study.from_mapping(changed(algorithm=SPLIT, method=[{"kind": "PB"}, {"kind": "SN"}]))
-    assert study.left_out() == ["PB is left out with ldp_sgd: it needs the perturbed paths of budget_split"]
+    assert study.left_out() == [
+        "PB makes no interval with ldp_sgd: it needs the perturbed paths of budget_split"
+    ]
     both = Study.from_mapping(
         changed(
             problem={"kind": "quantile"},
@@ -152,11 +154,11 @@ def test_a_method_that_makes_no_cell_is_named_with_the_reason():
         )
     )
     assert both.left_out() == [
-        "inversion is left out with ldp_sgd: it takes the histogram of a one-shot protocol, not the path of "
-        "an algorithm",
-        "SN is left out with thresholds: it takes the path of an algorithm, not the histogram of a one-shot "
-        "protocol",
-        "trajectory: none of thresholds, which makes no steps to follow",
+        "inversion makes no interval with ldp_sgd: it takes the histogram of a one-shot protocol, not the "
+        "path of an algorithm",
+        "SN makes no interval with thresholds: it takes the path of an algorithm, not the histogram of a "
+        "one-shot protocol",
+        "trajectory: there are no steps to follow with thresholds",
     ]
 
 
@@ -168,7 +170,7 @@ def test_every_way_to_a_run_says_it(ldpflow, tmp_path):  # noqa: F811
     assert isinstance(run, Run) and run.cautions[0].startswith("PB makes no interval")
     (tmp_path / "s.toml").write_text(study.to_toml())
     again = ldpflow("sweep", tmp_path / "s.toml", "--out", tmp_path / "run", "--engine", "serial")
-    assert again.err.splitlines()[0].startswith("warning: PB makes no interval in this study")
+    assert again.err.splitlines()[0].startswith("warning: PB makes no interval with ldp_sgd")
     assert again.err.count("PB makes no interval") == 1
     for command in ("summary", "explain"):
         assert "PB makes no interval" in ldpflow(command, tmp_path / "run").out

@@ -42,7 +42,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"name": "a\n"}, "name", "file name"),
     ({"methods": []}, "methods", "'method'"),
     ({"method": []}, "method", "no method"),
-    ({"method": [{"kind": "mine"}]}, "method.kind", "One of your own needs its file"),
+    ({"method": [{"kind": "mine"}]}, "method.kind", "A kind of your own needs its file"),
     ({"method": [{"kind": "SN", "beta": 0.7}]}, "method.beta", "a setting of SN. There is none."),
 ]
 
