@@ -15,7 +15,7 @@ from ldpflow.store.schema import cell_id
 
 GRID = 64  # a larger batch has a multiple of this number of replicates
 TARGET_SECONDS = 5.0  # wanted CPU time of a batch; LANES replicates of a long path take more
-TAIL = 2  # for each core so many of the last batches are cut once more
+TAIL = 2  # number of last batches per core that are cut once more
 TAIL_SECONDS = 0.5  # CPU time of each piece of these last batches
 
 

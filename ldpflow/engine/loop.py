@@ -130,7 +130,7 @@ def interrupts() -> Iterator[Callable[[], str | None]]:
             if sys.stderr.isatty():
                 os.write(2, b"\x1b[?25h")  # show the cursor, which the progress bar hides
             os.write(2, b"\nldpflow: stopped at once; what was on disk is kept\n")
-            # No clean-up: the next sweep computes missing rows, and the kernel releases the lock.
+            # No clean-up: the next sweep computes missing rows, and the operating system releases the lock.
             os._exit(130)
         reason = f"{signal.Signals(number).name} received"
         os.write(2, b"\nldpflow: finishing what is running (batches get 3 s); again to stop at once\n")

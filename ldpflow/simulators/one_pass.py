@@ -368,8 +368,9 @@ def run_path(
     """Run the paths of up to LANES replicates to the last of sorted ``times``, and return their record.
 
     ``sums`` has names in RUNNING_SUMS, or PERTURBED. These sums are recorded at the ``marked`` times. With
-    ``perturbation`` = k > 0 the path is the k-th perturbed path, with equal users and other noise. ``users``
-    replaces the states of the data streams, unless it is None. Prefix sums are those of theta_i - theta*.
+    ``perturbation`` = k > 0 the path is the k-th perturbed path of a multiplier bootstrap, with equal users
+    and other noise. ``users`` replaces the states of the data streams, unless it is None. Prefix sums are
+    those of theta_i - theta*.
     """
     if PERTURBED in sums:
         own = [name for name in sums if name != PERTURBED]

@@ -51,7 +51,7 @@ REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
 
 LARGE = 1_000_000
-"""Most rows of a merged part. Merged parts end at multiples of 64 replicates."""
+"""Wanted maximum of rows in a merged part. Larger parts are cut at multiples of 64 replicates."""
 
 MANY, SMALL = 32, 100_000
 """The parts of a path are merged if there are more than MANY, with fewer than SMALL rows on average."""

@@ -252,11 +252,11 @@ STALE_SECONDS = 60.0
 class RunLock:
     """Exclusive lock on writing to a run. The context manager can be entered once.
 
-    On a local disk the lock is ``flock`` on RUN/lock, which the kernel releases if the holder dies. On an
-    object store the holder writes the time into the object RUN/lock every 15 s, and the lock is dead if that
+    On a local disk the lock is ``flock`` on RUN/lock. The operating system releases it if the holder dies. On
+    an object store the holder writes the time into the object RUN/lock every 15 s. The lock is dead if that
     time differs from the reader's clock by more than 60 s. Two processes may get the lock of an object store
-    if they ask at the same moment. Both then compute rows, and no rows are lost: equal parts have equal
-    names.
+    if they ask at the same moment. Both then compute rows, and no rows are lost, because equal parts have
+    equal names.
     """
 
     def __init__(self, store: RunFiles, command: str | None = None) -> None:
