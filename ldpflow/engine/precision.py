@@ -95,9 +95,8 @@ class Precision:
 
     def expected(self, levels: Iterable[float]) -> int:
         """Expected replicates of a path whose coverages equal the levels. Ignores ``target_length``."""
-        wanted = 0.0
-        if self.target_mcse is not None:
-            wanted = max(level * (1 - level) for level in levels) / self.target_mcse**2
+        target = math.inf if self.target_mcse is None else self.target_mcse
+        wanted = max(level * (1 - level) for level in levels) / target**2
         return min(max(self.min_replicates, math.ceil(wanted)), self.max_replicates)
 
     def earliest(self, cell: CellRows, now: int) -> int:

@@ -208,7 +208,7 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str)
     intervals and trajectories is measured for LANES replicates, once for each kind of step and set of cells.
     """
     groups = -(-replicates // LANES)
-    requests = [plan.simulator.needs(plan.cells, plan.checkpoints) for plan in plans]
+    requests = [plan.request() for plan in plans]
     kinds = [step_kind(plan.simulator, request) for plan, request in zip(plans, requests, strict=True)]
     share = CALIBRATION_SECONDS / max(1, len(set(kinds)))
     per_step: dict[object, float] = {}

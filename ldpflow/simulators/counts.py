@@ -113,8 +113,7 @@ class Counts(Simulator[Request, CountsRecord]):
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> CountsRecord:
         from ldpflow.components.protocols.collections import run_one_shot, run_rounds
 
-        words = [counter_keys(seed, ROLE, self.key, replicate) for replicate in replicates]
-        keys = np.array(words, dtype=np.uint64)
+        keys = np.array([counter_keys(seed, ROLE, self.key, r) for r in replicates], dtype=np.uint64)
         simulate: Any = run_rounds if isinstance(self.protocol, Rounds) else run_one_shot
         found = simulate(self.protocol, self.law, self.problem.tau, self.horizon, keys)
         numbers = np.array(replicates, dtype=np.int64)

@@ -206,3 +206,6 @@ class PathPlan:
     simulator: Simulator[Any, Any]
     cells: tuple[Cell, ...]
     checkpoints: tuple[int, ...] = ()
+
+    def request(self) -> Any:
+        return self.simulator.needs(self.cells, self.checkpoints)
