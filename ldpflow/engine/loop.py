@@ -44,9 +44,9 @@ CHECK_SECONDS = 1.0  # between two measurements of memory, each of which takes m
 def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> Callable[[], str | None]:
     """Make a function that returns a text if a limit has passed, and None otherwise.
 
-    ``max_seconds`` or ``max_bytes`` None: no such limit. Time starts at this call. Memory is the sum over
-    this process and its descendants, such as a local Ray. A limit of memory is refused on a system without
-    ``/proc``.
+    If ``max_seconds`` or ``max_bytes`` is None, there is no such limit. Time starts at this call. Memory is
+    the sum over this process and its descendants, such as a local Ray. A limit of memory is refused on a
+    system without ``/proc``.
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
         raise InputError("max_memory", max_bytes, "a system with /proc (macOS has none)")

@@ -162,7 +162,7 @@ def ray_addresses() -> float:
     """Bytes of address space that a local Ray needs. With less, Ray crashes or hangs at its start.
 
     Ray maps its store of objects, 30% of the memory and at most 200 GB, into each process. On a machine with
-    23 GiB of memory it started with a limit of 9.5 GiB, and did not with 7.6 GiB.
+    23 GiB of memory Ray started with a limit of 9.5 GiB, but not with 7.6 GiB.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return 3 * 2**30 + min(0.3 * memory, 200e9)
@@ -201,7 +201,7 @@ class Prediction:
 
 
 def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str) -> Prediction:
-    """Predict the time of a sweep of ``replicates`` over ``plans`` on ``cores`` cores of this machine.
+    """Predict the time of a sweep of ``plans`` with so many ``replicates`` on ``cores`` cores of this kind.
 
     Measures CPU time, so other programs on this machine change the result little. Other programs would slow
     down the sweep itself. CALIBRATION_SECONDS are divided equally among the kinds of steps. The time of

@@ -391,7 +391,7 @@ class RayExecutor:
         return None if sent.counted else Outcome(sent.batch, None, kernel_seconds, seconds)
 
     def replace_aggregator(self, error: RayActorError) -> None:
-        """Replace a dead aggregator, and send the rows again that it had not published."""
+        """Replace a dead aggregator, and send the rows again that the dead one had not published."""
         self.deaths += 1
         if self.deaths > MAX_DEATHS:
             message = f"the process that stores rows died {self.deaths} times: {reason(error)}"

@@ -128,7 +128,7 @@ def names_file(settings: Mapping[str, Any]) -> bool:
 
 
 def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """Make a simulator that can run from its settings, or raise an InputError.
+    """Make a runnable simulator from its settings, or raise an InputError.
 
     The settings must have the digest of a data file. If a file has another digest, its content is not used
     or shown, because the settings may come from a stranger.

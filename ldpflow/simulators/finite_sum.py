@@ -76,7 +76,7 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
 
 
 def risk(problem: FiniteSumProblem, records: Records, points: Array) -> tuple[Array, Array]:
-    """F of shape (K, R) and its gradient (K, d, R) at points of shape (K, d, R), R <= LANES replicates."""
+    """Empirical risk F of shape (K, R) and its gradient (K, d, R), at points of shape (K, d, R), R <= LANES."""
     count, d, used = points.shape
     lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
     losses = np.empty((count, LANES))
@@ -98,7 +98,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
     """min F of a convex problem, shape (lanes,). NaN if MOST_ITERATIONS do not suffice.
 
     Accelerated gradient descent (Nesterov, 1983) from 0, with a restart of the momentum if it points uphill
-    (O'Donoghue and Candes, 2015). It ends if the norm of the gradient is below 1e-9.
+    (O'Donoghue and Candes, 2015). The descent ends if the norm of the gradient is below 1e-9.
     """
     point = np.zeros((1, problem.dimension, lanes))
     ahead = point.copy()
@@ -534,7 +534,7 @@ def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore
 
 
 def evaluate_risk(kernel, rows, targets, base, count, problem, points, losses, gradients):  # type: ignore[no-untyped-def]
-    """F and its gradient at ``points`` of shape (K, d * LANES), over all records of each lane."""
+    """Empirical risk F of each lane and its gradient, at ``points`` of shape (K, d * LANES)."""
     x = register_array(kernel.STATE)
     y = register_array(LANES)
     w = register_array(kernel.STATE)

@@ -337,7 +337,7 @@ def data_parameters(path: OnePass) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=8)  # all batches of a path have equal arguments
 def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float64], ...]:
-    """Arguments of a kernel that it only reads: parameters of data, noise and components, and theta*."""
+    """Arguments that a kernel does not change: parameters of data, noise and components, and theta*."""
     return (
         data_parameters(path),
         drawing_parameters(noise_variates(path, perturbed)),

@@ -289,8 +289,8 @@ MAX_AGE = 5.0
 class Aggregator:
     """Collector of batches of rows. It publishes adjacent batches of one path and cell set as one part.
 
-    Each row is published once. If a row is stored already, perhaps by another aggregator, it must equal the
-    stored row.
+    Each row is published once. If a row is stored already, perhaps by another aggregator, the new row must
+    equal the stored row.
     """
 
     def __init__(
