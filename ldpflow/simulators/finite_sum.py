@@ -76,7 +76,7 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
 
 
 def risk(problem: FiniteSumProblem, records: Records, points: Array) -> tuple[Array, Array]:
-    """Empirical risk F of shape (K, R) and its gradient (K, d, R), at points of shape (K, d, R), R <= LANES."""
+    """Empirical risk F, shape (K, R), and its gradient (K, d, R) at points of shape (K, d, R), R <= LANES."""
     count, d, used = points.shape
     lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
     losses = np.empty((count, LANES))
