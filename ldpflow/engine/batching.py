@@ -1,4 +1,4 @@
-"""Rows that a run lacks, and their cut into batches of one to ten seconds of work."""
+"""Find the rows that a run lacks, and cut them into batches of about five seconds of work or less."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from ldpflow.store.part import intersect, subtract
 from ldpflow.store.run_store import RunStore
 from ldpflow.store.schema import cell_id
 
-GRID = 64  # batches of more replicates end at multiples of this number
-TARGET_SECONDS = 5.0  # most CPU time of a batch
-TAIL = 2  # for each core so many of the last batches are cut once more
+GRID = 64  # a larger batch has a multiple of this number of replicates
+TARGET_SECONDS = 5.0  # wanted CPU time of a batch; LANES replicates of a long path take more
+TAIL = 2  # number of last batches per core that are cut once more
 TAIL_SECONDS = 0.5  # CPU time of each piece of these last batches
 
 
 def gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Batch]:
-    """Ranges of replicates without rows or trajectories. A replicate that lacks both appears once."""
+    """Ranges of replicates without rows or trajectories, as batches.
+
+    A range of missing rows is one batch with its trajectories if all of these are missing too.
+    """
     found = cell_gaps(store, plan, seed, replicates)
     if not plan.checkpoints:
         return found
@@ -36,7 +39,7 @@ def gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Ba
 
 
 def cell_gaps(store: RunStore, plan: PathPlan, seed: int, replicates: int) -> list[Batch]:
-    """Ranges of replicates without rows of intervals, each with the cells that it lacks."""
+    """Ranges of missing rows of intervals, each with the cells that lack these rows."""
     finished = store.replicates.finished(plan.simulator.key)
     found: list[Batch] = []
     for runs, cells in by_runs(plan.cells).items():
@@ -69,9 +72,9 @@ def witness(plan: PathPlan, missing: Sequence[Cell], stored: Sequence[Cell]) -> 
 
 @dataclass(frozen=True)
 class BatchRange:
-    """Batches of one simulator that end at multiples of ``size``, so that a resumed sweep has equal ones.
+    """Batches of one simulator. They end at multiples of ``size``, so that a resumed sweep has equal batches.
 
-    Batches are made one by one during the iteration, because there may be a million.
+    Batches are made one by one during the iteration, because there may be a million batches.
     """
 
     missing: Batch
@@ -99,7 +102,7 @@ def cut(missing: Sequence[Batch], cores: int) -> list[BatchRange]:
     """Cut missing rows into batches, long batches first.
 
     A batch takes about TARGET_SECONDS, or less if there would be fewer than 16 batches per core. Batches end
-    at multiples of GRID, those of long paths and the last ones at multiples of LANES.
+    at multiples of GRID. Batches of long paths and the last batches end at multiples of LANES.
     """
     total = sum(m.cost.seconds * (m.last - m.first) for m in missing)
     # With 16 batches per core the cores end at about the same time.

@@ -1,7 +1,7 @@
 """Check of a run and its repair.
 
-A check reads every part and verifies checksums. It tests each row by rules and compares the summary with the
-rows. It can compute a random share of the replicates again and compare all bits with the stored rows.
+A check reads every part and verifies checksums. It tests the values of each row and compares the summary with
+the rows. It can compute a random share of the replicates again and compare all bits with the stored rows.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def sample_blocks(parts: list[Part], share: float, chance: random.Random) -> lis
 def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator[str]:
     """Compute a random share of the replicates again, and describe each difference from the readable parts.
 
-    Each call chooses other replicates, so an editor of rows cannot know which ones are compared.
+    Each call chooses replicates at random, so a person who edits rows cannot know which rows are compared.
     """
     chance = random.Random()
     try:
@@ -150,7 +150,7 @@ def recompute_share(store: RunStore, good: list[Part], share: float) -> Iterator
                 elif plan is not None and plan.checkpoints and study is not None:
                     computed, stored = replay_trajectory(store, plan, study.seed, first, end, [])
                 else:
-                    yield f"{where}: trajectories not computed again, since no study.toml names them"
+                    yield f"{where}: trajectories are not compared, since no study.toml has their checkpoints"
                     break
             except LdpflowError as error:
                 yield f"{where}: cannot be computed again: {error}"
@@ -251,7 +251,8 @@ def equal_summaries(stored: pa.Table, again: pa.Table) -> bool:
 def equal_columns(name: str, stored: pa.ChunkedArray, again: pa.ChunkedArray) -> bool:
     """Whether a stored column of a summary equals the same column computed again.
 
-    The last digits of normal probabilities and of theory depend on a library and the processor.
+    Columns with normal probabilities or theoretical values may differ in the last digits, which depend on a
+    library and the processor.
     """
     if stored.equals(again):
         return True
@@ -270,7 +271,7 @@ def study_findings(store: RunStore, study: Study | None, mapping: dict[str, Any]
     if study is None and (missing or uses_files(mapping)):
         what = f"needs the plug-in {', '.join(missing)}, which is not loaded"
         what = what if missing else "reads a data file, which a check does not open"
-        warn(f"{store.root}: its study {what}; parts are checked, but not whether all are there")
+        warn(f"{store.root}: its study {what}; parts are checked, but missing parts are not found")
     elif study is None:
         yield Finding("study.toml: absent or not a study; a sweep writes it again")
 
@@ -316,7 +317,7 @@ def double_findings(store: RunStore, parts: list[Part]) -> list[Finding]:
         except InputError as error:
             findings.append(Finding(f"path p{key}: {error}", names))
         else:
-            findings.append(Finding(f"path p{key}: {len(names)} parts share rows (equal ones)"))
+            findings.append(Finding(f"path p{key}: {len(names)} parts share rows, which are equal"))
     return findings
 
 
@@ -324,13 +325,9 @@ def gap_findings(store: RunStore, study: Study) -> Iterator[Finding]:
     for plan in study.plans():
         missing = gaps(store, plan, study.seed, study.replicates)
         if missing:
-            ranges = [
-                f"{gap.first} to {gap.last - 1} of "
-                + (f"{len(gap.cells)} cells" if gap.cells else "the trajectory")
-                for gap in missing[:3]
-            ]
-            more = "" if len(missing) <= 3 else f" and {len(missing) - 3} more ranges"
-            yield Finding(f"path p{plan.simulator.key}: replicates missing: {', '.join(ranges)}{more}")
+            span = f"{missing[0].first} to {missing[0].last - 1}"
+            more = f" and {len(missing) - 1} more ranges" * (len(missing) > 1)
+            yield Finding(f"path p{plan.simulator.key}: replicates missing: {span}{more}")
 
 
 def summary_findings(
@@ -343,7 +340,7 @@ def summary_findings(
     try:
         stored = read()
     except InputError as error:
-        if error.value != store.full("study.toml"):  # another function has a finding for it
+        if error.value != store.full("study.toml"):  # `examine` has a finding for this file
             yield Finding(f"{file}: cannot be read: {error.value}")
         return
     if stored is None:

@@ -1,11 +1,12 @@
 """Studies as Ray jobs, submitted over HTTP to the head of a cluster. ``ray job`` follows and stops them.
 
-A job takes the study as a file, the sources of its plug-ins and this package. The head first runs
+A job brings the study as a file, the sources of its plug-ins and this package to the head. The head first
+runs
 
     python -m ldpflow.engine.jobs OUT
 
-in the folder of ``study.toml``. The command prints one line for :class:`Jobs`: that the sweep can start, or
-why it cannot. The head then runs ``ldpflow sweep study.toml --address auto``.
+in the folder of ``study.toml``. The command prints one line, which :class:`Jobs` reads. The line says that
+the sweep can start, or why it cannot. The head then runs ``ldpflow sweep study.toml --address auto``.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ REFUSED = "ldpflow: refused "
 
 
 def check(out: str, study: str = "study.toml") -> None:
-    """Run the checks of a sweep on the head, before its first batch."""
+    """Run the checks that a sweep makes before its first batch. This function runs on the head."""
     from ldpflow.engine.run import usable_parts
     from ldpflow.store.files import RunLock
     from ldpflow.store.run_store import RunStore
@@ -76,10 +77,8 @@ def write_study(study: Study, folder: str) -> None:
     named: dict[str, list[str]] = {}
     for plugin in plugins_of(study.components()):
         if plugin.module.startswith(MAIN):
-            raise InputError(
-                "plugins", plugin.module.removeprefix(f"{MAIN}."), "components in a file of their own",
-                "A cluster cannot load a component of a notebook or a script: write the component to a file.",
-            )  # fmt: skip
+            name = plugin.module.removeprefix(f"{MAIN}.")
+            raise InputError("plugins", name, "a component in a file, not in a notebook or a script")
         for path, text in plugin.files:
             file = Path(folder, path)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -96,12 +95,12 @@ def write_study(study: Study, folder: str) -> None:
 DEFAULT_ADDRESS = "http://127.0.0.1:8265"
 CHECK_SECONDS = 300.0  # for the checks on the head, which read the footers of all parts
 POLL_SECONDS = 0.5
-ANSWER_SECONDS = 30.0  # for a connection and for each pause in an answer; a whole answer has four times that
+ANSWER_SECONDS = 30.0  # for a connection and each pause in an answer; a whole answer may take 4 times as long
 ANSWER_BYTES = 2**26
 NOISY = ("ray", "ray.dashboard.modules.dashboard_sdk", "ray.dashboard.modules.job.sdk")
 HEAD = "the head of a Ray cluster"
 ROLE = (
-    " Give the machines a role that may use it (cluster.yaml says where), or start Ray with credentials in "
+    " Give the machines a role that may use this place (see cluster.yaml), or start Ray with credentials in "
     "its environment. The credentials of the submitting machine are not sent."
 )
 TUNNEL = (
@@ -122,9 +121,7 @@ def cluster_address(address: str | None) -> str:
     chosen = address or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT_ADDRESS
     parts = urlsplit(chosen)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        hint = "The addresses auto and HOST:6379 are for ldpflow sweep on a machine of the cluster."
-        allowed = "http://HEAD:8265, where the dashboard of the cluster listens"
-        raise InputError("address", chosen, allowed, hint)
+        raise InputError("address", chosen, "http://HEAD:8265, where the dashboard of the cluster listens")
     return chosen.rstrip("/")
 
 
@@ -202,7 +199,7 @@ class Jobs:
         deadline = time.monotonic() + CHECK_SECONDS
         while time.monotonic() < deadline:
             with self.named_errors():
-                # The state comes first: the output of a job that has ended is complete.
+                # The state is read first. If the job has ended, the output that is read then is complete.
                 state = self.client.get_job_info(job)
                 lines = self.client.get_job_logs(job).splitlines()
             for line in lines:
@@ -211,7 +208,7 @@ class Jobs:
                 if line.startswith(REFUSED):
                     raise InputError(*json.loads(line.removeprefix(REFUSED)))
             if state.status.is_terminal():
-                raise LdpflowError(f"{job} ended before it began: {state.message}\n" + "\n".join(lines[-20:]))
+                raise LdpflowError(f"{job} ended without a sweep: {state.message}\n" + "\n".join(lines[-20:]))
             time.sleep(POLL_SECONDS)
         raise LdpflowError(f"{job} has not begun within {CHECK_SECONDS:g} s; see ray job logs {job}")
 
@@ -232,7 +229,7 @@ def limited_client(client: type[Any]) -> type[Any]:
 
 
 def limit_answer(answer: Any, **options: Any) -> None:
-    """Read an answer. Refuses one that is too long, takes too long or is incomplete."""
+    """Read an answer. Refuses an answer that is too long, takes too long or is incomplete."""
     from urllib3.exceptions import HTTPError
 
     end, body = time.monotonic() + 4 * ANSWER_SECONDS, bytearray()

@@ -38,19 +38,18 @@ if TYPE_CHECKING:
 
 PROCESSES = Path("/proc")
 LAST_SECONDS = 5.0  # for a thread with a sweep to print its traceback while the interpreter ends
-CHECK_SECONDS = 1.0  # between two sums of the memory of all processes, which take milliseconds
+CHECK_SECONDS = 1.0  # between two measurements of memory, each of which takes milliseconds
 
 
 def limits(max_seconds: float | None = None, max_bytes: float | None = None) -> Callable[[], str | None]:
-    """Make a function that returns a text if a limit has passed, and None otherwise. None: no limit.
+    """Make a function that returns a text if a limit has passed, and None otherwise.
 
-    Time starts at this call. Memory is the sum over this process and its descendants, such as a local Ray. A
-    limit of memory is refused on a system without ``/proc``.
+    If ``max_seconds`` or ``max_bytes`` is None, there is no such limit. Time starts at this call. Memory is
+    the sum over this process and its descendants, such as a local Ray. A limit of memory is refused on a
+    system without ``/proc``.
     """
     if max_bytes is not None and not (PROCESSES / "self" / "stat").is_file():
-        raise InputError(
-            "max_memory", max_bytes, "a system with /proc (macOS has none)", "Limit the time, max_time."
-        )
+        raise InputError("max_memory", max_bytes, "a system with /proc (macOS has none)")
     start, last = time.monotonic(), -CHECK_SECONDS
 
     def passed() -> str | None:
@@ -97,10 +96,10 @@ def process_state(process: int) -> tuple[str, str, int]:
 
 @contextmanager
 def interpreter_open() -> Iterator[Callable[[], str | None]]:
-    """Keep the interpreter open while a daemon thread sweeps. Yields a function :data:`Stop`.
+    """Keep the interpreter open while a daemon thread sweeps. Yields a :data:`Stop` function.
 
-    A daemon thread that is in compiled code when Python ends would abort the process. Python waits for other
-    threads, so this function starts a thread that waits for the sweep.
+    A daemon thread that is in compiled code when Python ends would abort the process. Python waits for
+    threads that are no daemons, so this function starts such a thread, which waits for the sweep.
     """
     if not threading.current_thread().daemon:
         yield lambda: None
@@ -121,7 +120,7 @@ def interpreter_open() -> Iterator[Callable[[], str | None]]:
 
 @contextmanager
 def interrupts() -> Iterator[Callable[[], str | None]]:
-    """Yield a function :data:`Stop` for SIGINT, SIGTERM and SIGHUP. A second signal ends the process."""
+    """Yield a :data:`Stop` function for SIGINT, SIGTERM and SIGHUP. A second signal ends the process."""
     reason: str | None = None
 
     def received(number: int, frame: FrameType | None) -> None:
@@ -131,7 +130,7 @@ def interrupts() -> Iterator[Callable[[], str | None]]:
             if sys.stderr.isatty():
                 os.write(2, b"\x1b[?25h")  # show the cursor, which the progress bar hides
             os.write(2, b"\nldpflow: stopped at once; what was on disk is kept\n")
-            # No clean-up: the next sweep computes missing rows, and the kernel releases the lock.
+            # No clean-up: the next sweep computes missing rows, and the operating system releases the lock.
             os._exit(130)
         reason = f"{signal.Signals(number).name} received"
         os.write(2, b"\nldpflow: finishing what is running (batches get 3 s); again to stop at once\n")
@@ -150,7 +149,7 @@ Stop = Callable[[], str | None]
 """Function that returns a reason to stop, or None."""
 
 Phase = Callable[[str], None]
-"""Function of a few words that name what a sweep waits for. "" means that batches run."""
+"""Function that is called with a few words about what a sweep waits for, or with "" when batches run."""
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Result of a batch. ``error`` says why its rows are not stored. None if they are. Times are CPU time."""
+    """Result of a batch. ``error`` says why its rows are not stored, or is None. Times are CPU time."""
 
     batch: Batch
     error: str | None = None
@@ -283,7 +282,8 @@ class ThreadExecutor:
     cores : int
         Number of cores for which :func:`~ldpflow.engine.batching.cut` makes batches.
     capacity : int
-        Most batches in flight. The loop reads it before every batch, because a cluster may change its size.
+        Largest number of batches in flight. The loop reads this number before every batch, because a cluster
+        may change its size.
     """
 
     def __init__(self, aggregator: Aggregator, cores: int) -> None:
@@ -312,7 +312,7 @@ class ThreadExecutor:
         self.waiting.put(batch)
 
     def wait(self, timeout: float) -> list[Outcome]:
-        """Results of finished batches in the order of their ends, [] if none ends in ``timeout`` seconds."""
+        """Results of batches that have ended. [] if no batch ends within ``timeout`` seconds."""
         try:
             batch, result = self.finished.get(timeout=timeout)
         except queue.Empty:
@@ -334,7 +334,7 @@ class ThreadExecutor:
         self.dropped.set()
 
     def flush(self) -> list[Outcome]:
-        """Publish all rows that have come. Returns batches whose rows were lost."""
+        """Publish all rows that have come. Returns outcomes of batches whose rows were lost."""
         self.aggregator.publish(everything=True)
         return []
 
@@ -378,9 +378,9 @@ def drive(
     executor: ThreadExecutor | RayExecutor,
     tally: Tally,
     started: float,
-    listener: Listener | None = None,
-    should_stop: Stop = lambda: None,
-    on_phase: Phase = lambda phase: None,
+    listener: Listener,
+    should_stop: Stop,
+    on_phase: Phase,
 ) -> None:
     """Run batches in their order, publish their rows and count them in ``tally``.
 
@@ -408,17 +408,16 @@ def drive(
         for outcome in executor.wait(POLL_SECONDS):
             in_flight -= 1
             tally.count(outcome)
-            if listener is not None:
-                listener(
-                    Progress(
-                        done_batches=tally.batches,
-                        total_batches=count,
-                        done_steps=tally.steps,
-                        total_steps=total_steps,
-                        seconds=time.monotonic() - started,
-                        failed_batches=len(tally.failed),
-                    )
+            listener(
+                Progress(
+                    done_batches=tally.batches,
+                    total_batches=count,
+                    done_steps=tally.steps,
+                    total_steps=total_steps,
+                    seconds=time.monotonic() - started,
+                    failed_batches=len(tally.failed),
                 )
+            )
     if in_flight:
         executor.drop()
     tally.failed.extend(executor.flush())

@@ -39,10 +39,11 @@ LEAST = 200  # stopping with fewer replicates biases the coverage
 
 @dataclass(frozen=True)
 class Precision:
-    """Target precision of every cell of a sweep. None: no such target.
+    """Target precision of every cell of a sweep.
 
     ``target_mcse`` is the largest MCSE of coverage, ``target_length`` the largest relative MCSE of the mean
-    length. The schedule begins at ``min_replicates`` and ends at ``max_replicates``.
+    length. If one of them is None, there is no such target. The schedule begins at ``min_replicates`` and
+    ends at ``max_replicates``.
     """
 
     target_mcse: float | None = None
@@ -52,8 +53,7 @@ class Precision:
 
     def __post_init__(self) -> None:
         if self.min_replicates < LEAST:
-            hint = "Stopping on fewer biases the coverage that is reported."
-            raise InputError("min_replicates", self.min_replicates, f"at least {LEAST}", hint)
+            raise InputError("min_replicates", self.min_replicates, f"at least {LEAST}")
         if not self.min_replicates <= self.max_replicates <= 10**9:
             raise InputError("max_replicates", self.max_replicates, f"{self.min_replicates} to 10^9")
 
@@ -75,7 +75,7 @@ class Precision:
         yield from (point for point in points if point > start)
 
     def distance(self, cell: CellRows) -> float:
-        """Largest ratio of an MCSE to its target. 0 without finished rows, inf if a length has no MCSE."""
+        """Largest ratio of an MCSE to its target. 0 without finished rows, inf if lengths have no MCSE."""
         cell = cell.finished()
         count = len(cell.ok)
         if count == 0:
@@ -95,17 +95,16 @@ class Precision:
 
     def expected(self, levels: Iterable[float]) -> int:
         """Expected replicates of a path whose coverages equal the levels. Ignores ``target_length``."""
-        wanted = 0.0
-        if self.target_mcse is not None:
-            wanted = max(level * (1 - level) for level in levels) / self.target_mcse**2
+        target = math.inf if self.target_mcse is None else self.target_mcse
+        wanted = max(level * (1 - level) for level in levels) / target**2
         return min(max(self.min_replicates, math.ceil(wanted)), self.max_replicates)
 
     def earliest(self, cell: CellRows, now: int) -> int:
         """First point of the schedule after ``now`` at which the MCSE of coverage can meet its target.
 
-        The MCSE is smallest if all further rows cover the truth, or if none does.
+        The MCSE is smallest if all further rows cover the truth, or if no further row covers it.
         """
-        runs = int(cell.replicate[0]) + 1 if len(cell.ok) else 1  # replicates of a row
+        runs = int(cell.replicate[0]) + 1 if len(cell.ok) else 1  # replicates per row
         finished = cell.finished()
         count, hits = len(finished.ok), int(np.sum(finished.covered))
         point = now
@@ -162,7 +161,7 @@ def cells_of_plan(store: RunStore, plan: PathPlan, most: int) -> tuple[list[Cell
     finished = store.replicates.finished(plan.simulator.key)
     gaps = {cell: subtract(0, most // count, finished.get(cell, [])) for cell, count in runs.items()}
     starts = {cell: found[0][0] for cell, found in gaps.items() if found}
-    # Of a missing row of several replicates, all but the last replicate count as stored.
+    # If a row of several replicates is missing, all its replicates but the last count as stored.
     have = min((runs[cell] * (first + 1) - 1 for cell, first in starts.items()), default=most)
     if 0 in starts.values():
         return [], 0

@@ -14,25 +14,22 @@ from ldpflow.components.intervals.record import PathRecord, Record
 from ldpflow.errors import address_limit
 from ldpflow.numerics.streams import CHUNK, LANES
 from ldpflow.simulators.counts import Counts
-from ldpflow.simulators.finite_sum import FiniteSum, draw_records, finite_sum_kernel, risk, run_erm
+from ldpflow.simulators.finite_sum import FiniteSum, draw_records, risk, run_erm
 from ldpflow.simulators.one_pass import OnePass, count_of, one_pass_kernel, run_path
 from ldpflow.simulators.rows import Batch, rows_of
 from ldpflow.simulators.simulator import Cell, PathPlan, Request, Simulator, by_runs
 
 
-def step_kind(simulator: Simulator[Any, Any], request: Any) -> object:
+def step_kind(simulator: Any, request: Any) -> object:
     """Key of the time of a step. Simulators with equal keys have equal times of a step."""
     if isinstance(simulator, Counts):
         return simulator.protocol.kind, simulator.counts(), getattr(simulator.protocol, "rounds", None)
-    if isinstance(simulator, OnePass):
+    if isinstance(simulator, FiniteSum):
+        kernel = simulator.kernel()
+    else:
         kernel = one_pass_kernel(simulator, tuple(request.sums))
         if not simulator.algorithm.depends_on_horizon():
             return kernel
-    elif isinstance(simulator, FiniteSum):
-        settings = simulator.setting_order()
-        kernel = finite_sum_kernel(simulator.problem, simulator.algorithm, settings)
-    else:
-        return simulator.key
     return kernel, simulator.horizon, getattr(simulator.algorithm, "batch_size", None)
 
 
@@ -126,7 +123,7 @@ def seconds_of_rows(record: Record, cells: Sequence[Cell]) -> float:
 RAY_NICENESS = 15  # of Ray's workers by default
 RAY_FROM_SECONDS = 60.0  # least wall time of a sweep for which a local Ray is worth its start
 RAY_SECONDS = 8.0  # a local Ray takes 6 s to start, 0.5 s to the first batch and 1.5 s to stop
-ROW_SECONDS = 15e-6  # of Python code per row of a coordinate or checkpoint (measured: 5e-6 to 40e-6)
+ROW_SECONDS = 15e-6  # CPU time of Python code per row of a coordinate or checkpoint (measured: 5e-6 to 40e-6)
 
 
 def cores_of(engine: str, num_cpus: int | None) -> int:
@@ -141,15 +138,6 @@ def cores_of(engine: str, num_cpus: int | None) -> int:
 
 def seconds_of(missing: Sequence[Batch]) -> float:
     return sum(m.cost.seconds * (m.last - m.first) for m in missing)
-
-
-def python_seconds_of(missing: Sequence[Batch]) -> float:
-    """Rough CPU time of the Python code of batches, which only one thread at a time runs."""
-    return ROW_SECONDS * sum((m.last - m.first) * python_rows(m) for m in missing)
-
-
-def python_rows(work: Batch | PathPlan) -> int:
-    return work.simulator.dimension * len(work.cells) + len(work.checkpoints)
 
 
 def choose_engine(seconds: float, cores: int, python_seconds: float) -> tuple[str, str]:
@@ -171,10 +159,10 @@ def choose_engine(seconds: float, cores: int, python_seconds: float) -> tuple[st
 
 
 def ray_addresses() -> float:
-    """Bytes of address space that a local Ray needs. With less it crashes or hangs at its start.
+    """Bytes of address space that a local Ray needs. With less, Ray crashes or hangs at its start.
 
     Ray maps its store of objects, 30% of the memory and at most 200 GB, into each process. On a machine with
-    23 GiB of memory it started with a limit of 9.5 GiB, and did not with 7.6 GiB.
+    23 GiB of memory Ray started with a limit of 9.5 GiB, but not with 7.6 GiB.
     """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return 3 * 2**30 + min(0.3 * memory, 200e9)
@@ -187,8 +175,8 @@ def busy_machine(nice: int | None) -> str | None:
     if load < 1.5 * cores or level < 5:
         return None
     return (
-        f"this machine is busy (load {load:.0f} on {cores} cores) and Ray's workers let others go first "
-        f"(nice {level}); `nice` = 0 gives them an equal share, `engine` = threads too"
+        f"this machine is busy (load {load:.0f} on {cores} cores), and Ray's workers let other programs go "
+        f"first (nice {level}); with `nice` = 0 or `engine` = threads the sweep gets an equal share"
     )
 
 
@@ -213,11 +201,11 @@ class Prediction:
 
 
 def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str) -> Prediction:
-    """Predict the time of a sweep of ``replicates`` over ``plans`` on ``cores`` cores of this kind.
+    """Predict the time of a sweep of ``plans`` with so many ``replicates`` on ``cores`` cores of this kind.
 
-    Measures CPU time, so other programs on this machine change the result little. They would slow down the
-    sweep. CALIBRATION_SECONDS are divided equally among the kinds of steps. Intervals and trajectories are
-    computed for LANES replicates, once for each kind of step and set of cells.
+    Measures CPU time, so other programs on this machine change the result little. Other programs would slow
+    down the sweep itself. CALIBRATION_SECONDS are divided equally among the kinds of steps. The time of
+    intervals and trajectories is measured for LANES replicates, once for each kind of step and set of cells.
     """
     groups = -(-replicates // LANES)
     requests = [plan.request() for plan in plans]
@@ -238,7 +226,8 @@ def predict(plans: Sequence[PathPlan], replicates: int, cores: int, engine: str)
         kernel_seconds += groups * longest * per_step[kind]
         interval_seconds += groups * per_record[cells]
     if engine == "auto":
-        python_seconds = ROW_SECONDS * replicates * sum(map(python_rows, plans))
+        sizes = (plan.simulator.dimension * len(plan.cells) + len(plan.checkpoints) for plan in plans)
+        python_seconds = ROW_SECONDS * replicates * sum(sizes)
         engine, _ = choose_engine(kernel_seconds + interval_seconds, cores, python_seconds)
     wall = (kernel_seconds + interval_seconds) / max(1, min(cores, groups * len(plans)))
     return Prediction(

@@ -1,9 +1,10 @@
 """Batches as Ray tasks, on this machine or on a cluster, and an actor that stores their rows.
 
 Ray's object store hands the rows of a batch to the aggregator actor, which publishes them as parts. The
-driver keeps a reference to the rows until they are published. If a worker or a node dies, Ray computes its
-batches again. If the aggregator dies, the driver starts another one and sends the rows again. So a batch may
-be computed and stored twice. That is harmless, because the name of a part follows from its content.
+driver, which is the process of the sweep, keeps a reference to the rows until they are published. If a worker
+or a node dies, Ray computes its batches again. If the aggregator dies, the driver starts another one and
+sends the rows again. So a batch may be computed and stored twice. That is harmless, because the name of a
+part follows from its content.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 import pyarrow as pa
 import ray
-from ray.exceptions import AuthenticationError, GetTimeoutError, RayActorError, RayError, RayTaskError
+from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 from ray.util.metrics import Counter, Gauge
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -50,7 +51,7 @@ from ldpflow.store.schema import cell_set_hash
 THREADS = {
     name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 }
-# With these settings Ray notices a lost machine within a minute, with its own settings within seven minutes.
+# With these settings Ray notices a lost machine within a minute, with its defaults within seven minutes.
 KEEPALIVE = {"RAY_grpc_client_keepalive_time_ms": "30000", "RAY_grpc_client_keepalive_timeout_ms": "30000"}
 CONNECT_SECONDS = 10.0
 CONNECTION_LOOK_SECONDS = 1.0
@@ -63,7 +64,8 @@ FLUSH_SECONDS = 4.0  # for the last rows of a sweep that was stopped
 MAX_DEATHS = 20  # of aggregators in one sweep
 
 when_stuck: Callable[[str], None] | None = None
-"""Called with a message if a call to a lost Ray does not return. The command line ends the process in it."""
+"""Called with a message if a call to a lost Ray does not return, unless it is None. The command line sets a
+function that ends the process."""
 
 ADDRESSES = "auto or HOST:6379, on a machine of the cluster"
 FROM_OUTSIDE = "From any other machine: ldpflow submit STUDY --address http://HEAD:8265 --out ..."
@@ -171,10 +173,10 @@ def unreachable(host: str, port: int, seconds: float = CONNECT_SECONDS) -> str |
 def check_address(address: str) -> None:
     """Refuse addresses that a driver cannot use, such as those of Ray Client or of jobs."""
     name, value = "address", address
-    if address == "auto":  # Ray reads the variable for "auto" only
+    if address == "auto":  # for "auto" Ray reads RAY_ADDRESS
         name, value = "RAY_ADDRESS", os.environ.get("RAY_ADDRESS", "")
     if "://" in value:
-        raise InputError(name, value, ADDRESSES, f"No driver connects there. {FROM_OUTSIDE}")
+        raise InputError(name, value, ADDRESSES, f"A sweep cannot connect to it. {FROM_OUTSIDE}")
     host, _, port = address.rpartition(":")
     if host and port.isdigit() and (reason := unreachable(host.strip("[]"), int(port))) is not None:
         # Ray would try for minutes.
@@ -230,15 +232,10 @@ def connect(options: SweepOptions) -> ClusterWatch:
 
 def connection_error(error: Exception, address: str | None) -> LdpflowError:
     says = (str(error).splitlines() or [type(error).__name__])[0]
-    if isinstance(error, AuthenticationError):
-        hint = (
-            f"{says} Set RAY_AUTH_TOKEN_PATH to a file with the cluster's token. Machines of the cluster "
-            "have it in ~/.ray/auth_token."
-        )
-        return InputError("address", address, "a cluster that knows this machine's token", hint)
     if address is None:
         return LdpflowError(f"Ray could not be started on this machine: {says}")
-    hint = f"{says}. Perhaps the cluster there has another token or version. {FROM_OUTSIDE}"
+    cause = "another version of Ray, or a token that is not in ~/.ray/auth_token here"
+    hint = f"{says.rstrip('.')}. Perhaps the cluster there has {cause}. {FROM_OUTSIDE}"
     return InputError("address", address, ADDRESSES, hint)
 
 
@@ -258,7 +255,7 @@ class AggregatorActor:
 def new_aggregator(make: Callable[[], Aggregator]) -> Any:
     """Start an aggregator on the driver's node, so that a folder ``out`` is on the driver's machine.
 
-    Ray does not restart the actor: calls of restarted actors were seen to hang (Ray 2.60), and the driver has
+    Ray does not restart the actor: calls to restarted actors were seen to hang (Ray 2.60), and the driver has
     to send the rows again in any case.
     """
     actor: Any = ray.remote(AggregatorActor)
@@ -302,17 +299,17 @@ class RayExecutor:
     def __init__(
         self, make_aggregator: Callable[[], Aggregator], options: SweepOptions, run: str = ""
     ) -> None:
-        self.keep = options.keep_ray
-        # A cluster may have fewer cores than ``num_cpus`` now, and grow.
+        self.options = options
+        # A cluster may have fewer cores than ``num_cpus`` now, and grow later.
         self.wanted = 1 if options.address is None else options.num_cpus or 1
-        self.max_in_flight = options.max_in_flight
         self.looked = -LOOK_SECONDS
         self.there = 0
         task: Any = ray.remote(run_task)
         self.task = task.options(max_retries=options.retries, num_cpus=1)
         self.make_aggregator = make_aggregator
         self.aggregator: Any = None  # the first batch starts it
-        # Batches that the aggregator may hold in memory only, by path and cell set, then by first replicate.
+        # Batches whose rows may be in the aggregator's memory alone. The keys are path and cell set, then the
+        # first replicate.
         self.unpublished: dict[tuple[str, str], dict[int, Sent]] = {}
         self.deaths = 0  # of aggregators
         self.in_flight: dict[ray.ObjectRef, Sent] = {}
@@ -333,8 +330,8 @@ class RayExecutor:
 
     @property
     def capacity(self) -> int:
-        """Most batches in flight, by default one that runs and one that waits for each core."""
-        return self.max_in_flight or 2 * self.cores
+        """Largest number of batches in flight, by default one that runs and one that waits for each core."""
+        return self.options.max_in_flight or 2 * self.cores
 
     def submit(self, batch: Batch) -> None:
         try:
@@ -373,7 +370,7 @@ class RayExecutor:
             published, kernel_seconds, seconds = ray.get(answer)
         except RayActorError as error:
             if sent.aggregator is self.aggregator:
-                # The first failed call of a dead aggregator replaces it.
+                # The first call that fails replaces the dead aggregator.
                 self.replace_aggregator(error)
             self.send(sent)
             return None
@@ -394,7 +391,7 @@ class RayExecutor:
         return None if sent.counted else Outcome(sent.batch, None, kernel_seconds, seconds)
 
     def replace_aggregator(self, error: RayActorError) -> None:
-        """Replace a dead aggregator, and send the rows again that it had not published."""
+        """Replace a dead aggregator, and send the rows again that the dead one had not published."""
         self.deaths += 1
         if self.deaths > MAX_DEATHS:
             message = f"the process that stores rows died {self.deaths} times: {reason(error)}"
@@ -445,7 +442,7 @@ class RayExecutor:
         if self.watch is None:  # the caller has started Ray
             return
         # After a loss the command line ends the process, and a shutdown would wait.
-        if when_stuck is None if lost else not self.keep:
+        if when_stuck is None if lost else not self.options.keep_ray:
             ray.shutdown()
 
 

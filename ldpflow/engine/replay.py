@@ -66,7 +66,7 @@ def replay(
         raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
     rows = []
     for runs, group in by_runs(cells).items():
-        # Rows of several replicates each are numbered from 0 as well, so there are fewer.
+        # Rows that use several replicates each have their own numbers, from 0 to count - 1.
         count = last_row(stored, group) if stored.num_rows else replicates // runs
         until = end if runs == 1 else min(end, count)
         if replicate < until:

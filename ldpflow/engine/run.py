@@ -31,7 +31,7 @@ from ldpflow.engine.loop import (
     drive,
 )
 from ldpflow.engine.precision import Precision, rounds
-from ldpflow.engine.prediction import busy_machine, choose_engine, cores_of, python_seconds_of, seconds_of
+from ldpflow.engine.prediction import ROW_SECONDS, busy_machine, choose_engine, cores_of, seconds_of
 from ldpflow.errors import EngineLost, InputError, address_limit, warn
 from ldpflow.numerics.kernels import cache_folder
 from ldpflow.numerics.streams import STREAM_VERSION
@@ -62,7 +62,7 @@ BUDGET = ("epsilon", "mu", "delta")  # settings that may change while a run grow
 
 
 def ignore(*event: object) -> None:
-    """No listener."""
+    """Do nothing at an event."""
 
 
 def stored_parts(store: RunStore, study: Study) -> tuple[list[Part], list[UnreadablePart]]:
@@ -106,7 +106,7 @@ def check_plugins(store: RunStore, parts: Iterable[Part], study: Study) -> None:
                 raise InputError(
                     f"plugins.{plugin.name}", f"SHA-256 {plugin.sha256}",
                     f"the source of the rows in {store.root}, SHA-256 {before}",
-                    f"The run has a copy of it in {store.full(plugin.folder(before))}. "
+                    f"The run has a copy of that source in {store.full(plugin.folder(before))}. "
                     "Choose another `out` for the changed source, or start over with `fresh`.",
                 )  # fmt: skip
 
@@ -143,7 +143,7 @@ def distinct_values(values: Iterable[Any]) -> list[Any]:
 
 
 def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
-    """Error for a study whose settings differ from the run. ``changes``: names, old and new values."""
+    """Error for a study whose settings differ from those of a run. ``changes``: names, old and new values."""
     texts = [(name, list_values(had), list_values(wanted)) for name, had, wanted in changes if had != wanted]
     names, old, new = zip(*texts, strict=True)
     beside = "" if "seed" in names else "keep the old values beside the new ones, "
@@ -162,7 +162,7 @@ def list_values(values: list[Any]) -> str:
 
 
 def declare_columns(store: RunStore, study: Study, parts: Sequence[Part]) -> None:
-    """Add the columns that components of the study declare to the run.
+    """Add to the run the columns that components of the study declare.
 
     Refuses a name that two components declare differently, or that a column of the summary has.
     """
@@ -229,9 +229,9 @@ def run_study(
     options: SweepOptions | None = None,
     *,
     on_engine: Callable[[str], None] | None = None,
-    on_event: Listener | None = None,
+    on_event: Listener = ignore,
     on_plan: Callable[[int, int], None] | None = None,
-    on_phase: Phase | None = None,
+    on_phase: Phase = ignore,
     should_stop: Stop = lambda: None,
     **given: Any,
 ) -> RunResult:
@@ -243,16 +243,16 @@ def run_study(
     ----------
     on_engine : callable, optional
         Called with a line that names the chosen engine and the reason, before the engine starts.
-    on_event : callable, optional
+    on_event : callable
         Called with the progress after each batch.
     on_plan : callable, optional
         Called with the numbers of stored and of missing rows, before the first batch. Not called with a
         target precision.
-    on_phase : callable, optional
-        Called with a few words when the sweep waits for Ray or for the summary, and with "" for batches.
+    on_phase : callable
+        Called with a few words when the sweep waits for Ray or for the summary, and with "" when batches run.
     should_stop : callable
-        Called at least twice a second. A returned text is a reason to stop, None is none. After a reason the
-        sweep ends within seconds, with all finished batches stored.
+        Called at least twice a second. Returns a reason to stop as text, or None. After a reason the sweep
+        ends within seconds, with all finished batches stored.
 
     Raises
     ------
@@ -266,11 +266,10 @@ def run_study(
     options = options or SweepOptions(**given)
     precision = Precision.of(options, study)
     started = time.monotonic()
+    cache_folder()  # a kernel folder that cannot be used raises an error here, not in every batch
     store = RunStore(out)
     with store.named_errors():
         store.check_place()
-    cache_folder()  # raises now, not in every batch
-    with store.named_errors():
         if options.fresh and store.holds_run():
             with RunLock(store):  # no other sweep may write to the run
                 warn(f"{store.root}: the old run was moved to {store.move_aside()}")
@@ -282,14 +281,13 @@ def run_study(
         store.clear_unfinished()
         session = begin_session(store, study, precision)
 
-        on_phase = on_phase or ignore
         start = partial(executor_for, store, study, options, precision, on_engine or ignore, on_phase)
         run = partial(drive, started=started, listener=on_event, should_stop=should_stop, on_phase=on_phase)
         tally = fill(rounds_of(store, study, precision, on_plan or ignore), start, run)
         on_phase("summarising the rows")
         summary, followed, damaged = write_summaries(store)
         if damaged and tally.stopped is None:
-            # Their footers are whole, so their rows counted as stored.
+            # The footers of these parts are whole, so the rows counted as stored.
             for part in damaged:
                 store.set_aside(part)
                 warn(f"{store.full(part.name)} is computed again: {part.reason}")
@@ -400,7 +398,10 @@ def executor_for(
     on_phase: Phase,
     missing: list[Batch],
 ) -> ThreadExecutor | RayExecutor:
-    """Start the executor of the options, or one for the expected CPU time. ``missing``: the first round."""
+    """Start the executor that the options name, or choose one by the expected CPU time.
+
+    ``missing`` has the batches of the first round.
+    """
     engine, address = options.engine, options.address
     cores = cores_of(engine, options.num_cpus)
     if engine == "auto" and address is not None:
@@ -409,7 +410,8 @@ def executor_for(
         if precision is not None:
             expected = missing_batches(store, study, precision.expected(study.level))
             missing = max(missing, expected, key=seconds_of)
-        engine, why = choose_engine(seconds_of(missing), cores, python_seconds_of(missing))
+        python_seconds = ROW_SECONDS * sum(batch.rows for batch in missing)
+        engine, why = choose_engine(seconds_of(missing), cores, python_seconds)
         on_engine(why)
     if engine != "ray":
         if cores > FEW_THREADS and (limit := address_limit()) < MANY_ADDRESSES:

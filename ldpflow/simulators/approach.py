@@ -41,8 +41,8 @@ class Approach:
     """Path of a quantile problem with steps of size c i^-gamma from theta0, each of ``records`` records.
 
     ``law`` is the law of a record X. ``noise`` is the variance that the mechanism adds to the gradient
-    -tau + 1{X <= theta} of one record. c and theta0 are on the scale of the problem, or else in the unit of
-    the data.
+    -tau + 1{X <= theta} of one record. c and theta0 are on the scale of the problem. If the problem has no
+    scale, they are in the unit of the data.
     """
 
     law: Law
@@ -97,7 +97,7 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
 
 
 def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
-    """Path of n users in one coordinate of theta, a quantile. None for other problems."""
+    """Path of n users in one coordinate of theta, a quantile. None for other problems or other step sizes."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, problem = simulator.algorithm, simulator.problem

@@ -1,4 +1,4 @@
-"""Simulators of protocols. They draw the server's counts of reports from their exact law."""
+"""Simulators of protocols. They draw the server's counts of reports from the exact law of these counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ldpflow.numerics.streams import LANES, counter_keys
 from ldpflow.simulators.simulator import Cell, Cost, Request, Simulator
 
 ROLE = "reports"
-"""Role of the streams. One draw has the randomness of users' values and of their noise."""
+"""Role of the random streams. One draw stands for the users' values and their noise together."""
 
 MOST_USERS = 10**12
 SECONDS_PER_COUNT = 1e-7
@@ -46,15 +46,8 @@ class Counts(Simulator[Request, CountsRecord]):
     protocol: Protocol
     horizon: int
 
-    def parts(self) -> dict[str, Any]:
-        return {"problem": self.problem, "protocol": self.protocol}
-
     def truth(self) -> NDArray[np.float64]:
         return np.array(self.problem.truth())
-
-    @property
-    def taus(self) -> tuple[float, ...]:
-        return (self.problem.tau,)
 
     def privacy(self) -> PrivacyStatement:
         return self.protocol.privacy()
@@ -79,17 +72,13 @@ class Counts(Simulator[Request, CountsRecord]):
     ) -> Iterator[tuple[Self, tuple[int, ...]]]:
         problem, protocol = parts["problem"], parts["protocol"]
         if not isinstance(problem, Quantile):
-            reason = "It estimates a quantile of one value."
-            raise InputError("protocol.kind", protocol.kind, "a protocol for the problem", reason)
+            raise InputError("protocol.kind", protocol.kind, "no protocol, unless the problem is a quantile")
         if problem.units is not None:
-            hint = "Range and grid of a protocol are in the unit of the data."
-            units = problem.units.model_dump()
-            raise InputError("problem.units", units, "cannot be used with a protocol", hint)
+            raise InputError("problem.units", problem.units.model_dump(), "no units with a protocol")
         if problem.ties is not None and isinstance(protocol, Rounds):
             raise InputError("problem.ties", problem.ties, f"a smooth law, for {protocol.kind}")
         if problem.used_components():
-            hint = "Protocols need the distribution function of a bundled law."
-            raise InputError("problem.law", problem.law, "a bundled law, for a protocol", hint)
+            raise InputError("problem.law", problem.law, "a bundled law, for a protocol")
         least = protocol.least_users()
         if users[0] < least:
             raise InputError("grid.n", users[0], f"at least {least:,}", f"{protocol.kind} splits its users.")
@@ -124,12 +113,11 @@ class Counts(Simulator[Request, CountsRecord]):
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> CountsRecord:
         from ldpflow.components.protocols.collections import run_one_shot, run_rounds
 
-        words = [counter_keys(seed, ROLE, self.key, replicate) for replicate in replicates]
-        keys = np.array(words, dtype=np.uint64)
+        keys = np.array([counter_keys(seed, ROLE, self.key, r) for r in replicates], dtype=np.uint64)
         simulate: Any = run_rounds if isinstance(self.protocol, Rounds) else run_one_shot
         found = simulate(self.protocol, self.law, self.problem.tau, self.horizon, keys)
         numbers = np.array(replicates, dtype=np.int64)
-        return self.interval_record()(seed, numbers, self.truth(), self.taus, found)
+        return self.interval_record()(seed, numbers, self.truth(), (self.problem.tau,), found)
 
     @cached_property
     def law(self) -> Law:

@@ -1,4 +1,4 @@
-"""Families of simulators, and simulators made from stored settings or descriptions."""
+"""Simulators made from stored settings or descriptions. A family is a class of simulators."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ PARTS: dict[str, Mapping[str, type[Settings]]] = {
     "algorithm": ALGORITHMS,
     "protocol": PROTOCOLS,
 }
-"""Classes of the parts of simulators by kind, by table of a study file."""
+"""Classes of the parts of simulators, by table of a study file and then by kind."""
 
 ACTING = ("algorithm", "protocol")
-"""Tables of a study file whose kind has a family of simulators."""
+"""Tables of a study file whose kind determines the family of the simulator."""
 
 
 def family_of(kind: type[Settings] | Settings) -> type[Simulator[Any, Any]]:
@@ -114,7 +114,7 @@ def described_simulator(meta: Mapping[str, Any]) -> Any:
     """Make a simulator from the metadata of a part, without a plug-in and without opening a data file.
 
     Returns its description if a kind is unknown or a setting names a file. Raises KeyError or ValueError if
-    the metadata have neither.
+    the metadata have no usable settings or description.
     """
     settings = meta["path_settings"]
     if unknown_kinds(settings) or names_file(settings):
@@ -128,7 +128,7 @@ def names_file(settings: Mapping[str, Any]) -> bool:
 
 
 def runnable_simulator(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
-    """Make a simulator that can run from its settings, or raise an InputError.
+    """Make a runnable simulator from its settings, or raise an InputError.
 
     The settings must have the digest of a data file. If a file has another digest, its content is not used
     or shown, because the settings may come from a stranger.

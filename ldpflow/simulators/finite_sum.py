@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ldpflow.components.algorithms.finite_sum import FiniteSumAlgorithm, RunPlan, checkpoint_steps
 from ldpflow.components.intervals import IntervalMethod
-from ldpflow.components.intervals.record import Array, Record
+from ldpflow.components.intervals.record import Array
 from ldpflow.components.mechanisms import PrivacyStatement
 from ldpflow.components.mechanisms.none import NoMechanism
 from ldpflow.components.problems import finite_sum as synthetic
@@ -76,7 +76,7 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
 
 
 def risk(problem: FiniteSumProblem, records: Records, points: Array) -> tuple[Array, Array]:
-    """F of shape (K, R) and its gradient (K, d, R) at points of shape (K, d, R), R <= LANES replicates."""
+    """Empirical risk F, shape (K, R), and its gradient (K, d, R) at points of shape (K, d, R), R <= LANES."""
     count, d, used = points.shape
     lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
     losses = np.empty((count, LANES))
@@ -98,7 +98,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
     """min F of a convex problem, shape (lanes,). NaN if MOST_ITERATIONS do not suffice.
 
     Accelerated gradient descent (Nesterov, 1983) from 0, with a restart of the momentum if it points uphill
-    (O'Donoghue and Candes, 2015). It ends if the norm of the gradient is below 1e-9.
+    (O'Donoghue and Candes, 2015). The descent ends if the norm of the gradient is below 1e-9.
     """
     point = np.zeros((1, problem.dimension, lanes))
     ahead = point.copy()
@@ -107,7 +107,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
     for _ in range(MOST_ITERATIONS):
         losses, gradients = risk(problem, records, ahead)
         square = squared_norms(gradients)[0]
-        # A lane keeps its first value, so that rows do not depend on other lanes.
+        # A lane keeps the first loss at which it has converged, so that rows do not depend on other lanes.
         best = np.where(np.isnan(best) & (square < 1e-18), losses[0], best)
         if not np.isnan(best).any():
             break
@@ -122,7 +122,7 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
 
 
 @dataclass(frozen=True)
-class RiskRecord(Record):
+class RiskRecord:
     """Record of the paths of R replicates, and their data sets.
 
     ``iterates``, ``estimates`` and ``momenta`` have w_t, the private momentum mhat_t and the momentum m_t
@@ -130,7 +130,6 @@ class RiskRecord(Record):
     output w_tau, with tau = ``chosen_times`` uniform on 1..T.
     """
 
-    seed: int
     replicates: NDArray[np.int64]
     data: Records
     times: NDArray[np.int64]
@@ -140,13 +139,6 @@ class RiskRecord(Record):
     last: Array
     chosen_times: NDArray[np.int64]
     chosen: Array
-
-    @property
-    def truth(self) -> Array:
-        return np.full(self.last.shape[0], np.nan)
-
-    def finite(self, n: int) -> NDArray[np.bool_]:
-        return np.asarray(np.isfinite(self.last).all(axis=0))
 
 
 @dataclass(frozen=True)
@@ -192,8 +184,7 @@ class FiniteSum(Simulator[Request, RiskRecord]):
             allowed = f"an algorithm for {problem.kind} under {mechanism.kind}"
             raise InputError("algorithm.kind", algorithm.kind, allowed, f"{reason}.")
         if independent_n:
-            hint = "A data set is the beginning of every larger data set."
-            raise InputError("grid.independent_n", True, f"false for {problem.kind}", hint)
+            raise InputError("grid.independent_n", True, f"false for {problem.kind}")
         for n in users:
             algorithm.check(problem, n)
             yield cls(problem, algorithm, n), (n,)
@@ -214,14 +205,15 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         size += self.algorithm.memory_of_data(self.problem, self.horizon)
         return Cost(steps, steps * d * NANOSECONDS_PER_COORDINATE * 1e-9, size)
 
-    def setting_order(self) -> tuple[str, ...]:
-        return tuple(self.algorithm.kernel_settings(self.plan))
+    def kernel(self) -> Callable[..., None]:
+        settings = tuple(self.algorithm.kernel_settings(self.plan))
+        return finite_sum_kernel(self.problem, self.algorithm, settings)
 
     def prepare(self, request: Request) -> None:
         risk_kernel(self.problem)
         if self.problem.file is None:
             records_kernel(self.problem)
-        finite_sum_kernel(self.problem, self.algorithm, self.setting_order())
+        self.kernel()
 
     def run(self, seed: int, replicates: Sequence[int], request: Request) -> RiskRecord:
         data = draw_records(self.problem, seed, self.horizon, replicates)
@@ -308,7 +300,6 @@ def run_erm(
         return values.reshape(*values.shape[:-1], d, LANES)[..., :count]
 
     return RiskRecord(
-        seed=seed,
         replicates=np.asarray(replicates, dtype=np.int64),
         data=records,
         times=grid,
@@ -354,7 +345,7 @@ def steps_case(
     problem: FiniteSumProblem,
     algorithm: FiniteSumAlgorithm,
     settings: tuple[str, ...],
-    others: tuple[tuple[str, Any], ...],
+    others: dict[str, Any],
 ) -> Case:
     values: dict[str, Any] = {
         "NOISE": algorithm.noise_kind(),
@@ -370,9 +361,9 @@ def steps_case(
         "draw_order": draw_order,
         "draw_subset": draw_subset,
         "recursion": part_of(algorithm, "recursion"),
-        **dict(others),
+        **others,
     }
-    # Written into `run_lanes`, where LLVM knows that no two of their arrays overlap.
+    # These are written into `run_lanes`, where LLVM knows that no two of their arrays overlap.
     for name in ("recursion", "add_gradient"):
         values[name] = KernelPart(values[name], inlining="written")
     case = problem_case(problem).with_values(values)
@@ -383,10 +374,8 @@ def steps_case(
 def finite_sum_kernel(
     problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...], **others: Any
 ) -> Callable[..., None]:
-    """Compiled kernel of an algorithm with these names of settings. ``others`` replace functions of it."""
-    return compile_kernel(
-        run_lanes, steps_case(problem, algorithm, settings, tuple(sorted(others.items()))), STEPS
-    )
+    """Compiled kernel of an algorithm with settings of these names. ``others`` replace kernel functions."""
+    return compile_kernel(run_lanes, steps_case(problem, algorithm, settings, others), STEPS)
 
 
 @lru_cache(maxsize=256)
@@ -505,8 +494,8 @@ def halvings(doubled, alpha):  # type: ignore[no-untyped-def]
 def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
     """Noise n_t of the prefix [1, t] of a tree of noise, from the new node that ends at t.
 
-    Row k of ``prefixes`` is the noise of the binary prefix of t whose lowest set bit is k. Row 63 is 0, for
-    no prefix.
+    Row k of ``prefixes`` is the noise of the latest prefix [1, s] with 2^k as the lowest set bit of s. Row 63
+    is 0, the noise of the empty prefix.
     """
     level = 0
     while (t >> level) & 1 == 0:
@@ -545,7 +534,7 @@ def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore
 
 
 def evaluate_risk(kernel, rows, targets, base, count, problem, points, losses, gradients):  # type: ignore[no-untyped-def]
-    """F and its gradient at ``points`` of shape (K, d * LANES), over all records of each lane."""
+    """Empirical risk F of each lane and its gradient, at ``points`` of shape (K, d * LANES)."""
     x = register_array(kernel.STATE)
     y = register_array(LANES)
     w = register_array(kernel.STATE)

@@ -8,8 +8,8 @@ and calls ``kernel.recursion(users, noises, problem, mechanism, settings, record
     settings            kernel_parameters of the algorithm
     record              a :class:`KernelRecord`
 
-After step i a recursion calls ``kernel.add_iterate`` for each lane, and ``kernel.keep_path`` if i is
-``record.times[t]``. If interval methods may sum its private gradients, it also calls ``keep_step``,
+After step i a recursion calls ``kernel.add_iterate`` for each lane. If i equals ``record.times[t]`` for a t,
+it calls ``kernel.keep_path``. If interval methods may sum its private gradients, it also calls ``keep_step``,
 ``end_step`` and ``restart`` of :mod:`ldpflow.numerics.running_sums`. Arrays are flat over (coordinate, lane).
 A recursion copies the fields of the record to local names before its loop over lanes: a field that is read in
 this loop can double the time. Each function is plain Python in the file of its component.
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
 
 BUDGET = 128 * 2**20
-"""Most bytes of the record of LANES replicates of one path."""
+"""Maximum bytes of the record of LANES replicates of one path."""
 
 BYTES_PER_TIME = 16 * LANES
 """Bytes per recorded time and coordinate, for a prefix sum and an iterate in each lane."""
@@ -78,16 +78,12 @@ SHARE_OF_SUM = 0.25
 def check_budget(
     algorithm: Algorithm, computations: Iterable[tuple[int, IntervalMethod]], dimension: int
 ) -> None:
-    """Refuse a path whose record is too large. Names the method with the most times."""
-    parts = recorded_times(algorithm, computations)
-    total, fit = sum(count for count, _, _ in parts), BUDGET // (BYTES_PER_TIME * dimension)
-    if total <= fit:
-        return
-    count, steps, method = max(parts, key=lambda part: part[0])
-    allowed = f"at most {fit:,} recorded times ({BUDGET // 2**20} MiB for {LANES} replicates)"
-    reason = f"{method!r} makes {count:,} of the {total:,} times needed with {steps:,} steps."
-    hint = f"{reason} Use fewer values of n, fewer methods or longer blocks."
-    raise InputError("method", method.kind, allowed, hint)
+    """Refuse a path whose record is too large."""
+    needed, fit = count_recorded(algorithm, computations), BUDGET // (BYTES_PER_TIME * dimension)
+    if needed > fit:
+        allowed = f"at most {fit:,} recorded times ({BUDGET // 2**20} MiB for {LANES} replicates)"
+        hint = "Use fewer values of n, fewer methods or longer blocks."
+        raise InputError("method", f"{needed:,} recorded times", allowed, hint)
 
 
 @dataclass(frozen=True)
@@ -181,7 +177,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return key if self.horizon is None else f"{key}/n={self.horizon}"
 
     def data_key(self) -> str:
-        """Key of the data streams, that of the problem. So paths are compared on equal users."""
+        """Key of the data streams. It follows from the problem, so paths of a problem have equal users."""
         key = self.problem.data_key()
         return key if self.horizon is None else f"{key}/n={self.horizon}"
 
@@ -200,8 +196,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         horizons = algorithm.depends_on_horizon()
         least = 1 if horizons else algorithm.records_per_step()
         if users[0] < least:
-            hint = f"A step of {algorithm.kind} needs so many users."
-            raise InputError("grid.n", users[0], f"at least {least:,}", hint)
+            raise InputError("grid.n", users[0], f"at least {least:,}, for a step of {algorithm.kind}")
         if independent_n or horizons:
             for n in users:
                 yield cls(problem, mechanism, algorithm.with_users(n).resolved(problem, n), n), (n,)
@@ -223,9 +218,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         gamma = self.algorithm.step_exponent()
         # gamma = 0 (constant steps) has another limit law and other warnings.
         if methods and 0.0 < gamma <= 0.5:
-            hint = "A study with [trajectory] alone may use all of (0, 1)."
-            allowed = "a number in (1/2, 1) with interval methods"
-            raise InputError("algorithm.gamma", gamma, allowed, hint)
+            raise InputError("algorithm.gamma", gamma, "a number in (1/2, 1) with interval methods")
         if cells:
             check_budget(self.algorithm, self.computations(cells), self.dimension)
         elif methods and (self.algorithm.has_intervals or not followed):
@@ -250,8 +243,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             curves = 3 if self.algorithm.averages_tail else 2
             losses = curves * len(request.checkpoints) * replicates
             seconds += losses * excess_loss_seconds(self.problem)
-        times = recorded_times(self.algorithm, self.computations(request.cells))
-        kept = sum(count for count, _, _ in times) + len(request.checkpoints)
+        kept = count_recorded(self.algorithm, self.computations(request.cells)) + len(request.checkpoints)
         return Cost(self.steps(users) * replicates, seconds, kept * self.dimension * BYTES_PER_TIME)
 
     def prepare(self, request: PathRequest) -> None:
@@ -325,14 +317,14 @@ def noise_states(path: OnePass, key: str, seed: int, replicates: Sequence[int]) 
 
 
 def data_states(path: OnePass, seed: int, replicates: Sequence[int]) -> NDArray[np.uint64]:
-    """States of the data streams. For stored records: a count, and the random order of them in each lane."""
+    """States of the data streams, or the order in which a lane takes stored records without replacement."""
     state = lane_states(seed, "data", path.data_key(), replicates)
     if not path.problem.stored_records() or path.problem.with_replacement():
         return state
     count = path.problem.stored_records()
     order = np.empty(count * LANES, dtype=np.int64)
     draw_order(order, state, 0, count)
-    # The number of records used so far, then the order.
+    # The number of records used so far, then the random order of the records in each lane.
     return np.concatenate([np.zeros(1, np.uint64), order.astype(np.uint64)])
 
 
@@ -345,7 +337,7 @@ def data_parameters(path: OnePass) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=8)  # all batches of a path have equal arguments
 def kernel_parameters(path: OnePass, perturbed: bool) -> tuple[NDArray[np.float64], ...]:
-    """Arguments of a kernel that it only reads: parameters of data, noise and components, and theta*."""
+    """Arguments that a kernel does not change: parameters of data, noise and components, and theta*."""
     return (
         data_parameters(path),
         drawing_parameters(noise_variates(path, perturbed)),
@@ -375,9 +367,10 @@ def run_path(
 ) -> PathRecord:
     """Run the paths of up to LANES replicates to the last of sorted ``times``, and return their record.
 
-    ``sums`` has names in RUNNING_SUMS, or PERTURBED. They are recorded at the ``marked`` times. With
-    ``perturbation`` = k > 0 the path is the k-th perturbed one, with equal users and other noise. ``users``
-    replaces the states of the data streams. theta* is the centre of the sums.
+    ``sums`` has names in RUNNING_SUMS, or PERTURBED. These sums are recorded at the ``marked`` times. With
+    ``perturbation`` = k > 0 the path is the k-th perturbed path of a multiplier bootstrap, with equal users
+    and other noise. ``users`` replaces the states of the data streams, unless it is None. Prefix sums are
+    those of theta_i - theta*.
     """
     if PERTURBED in sums:
         own = [name for name in sums if name != PERTURBED]
@@ -432,18 +425,13 @@ def run_path(
     )
 
 
-def recorded_times(
-    algorithm: Algorithm, computations: Iterable[tuple[int, Any]]
-) -> list[tuple[int, int, IntervalMethod]]:
-    """Rough numbers of recorded times, each with its steps and method.
+def count_recorded(algorithm: Algorithm, computations: Iterable[tuple[int, Any]]) -> int:
+    """Rough number of recorded times.
 
-    Of several methods of one kind with equal numbers, such as BB with several B, one is listed.
+    Methods of one kind with equal numbers, such as BB with several B, count once.
     """
-    parts: dict[object, tuple[int, int, IntervalMethod]] = {}
-    for steps, method in computations:
-        count = method.count_times(steps, algorithm)
-        parts.setdefault((steps, method.kind, count), (count, steps, method))
-    return list(parts.values())
+    counts = {(steps, method.kind, method.count_times(steps, algorithm)) for steps, method in computations}
+    return sum(count for _, _, count in counts)
 
 
 SIGNATURE = (
@@ -535,15 +523,18 @@ def keep_path(kernel, record, theta, t):  # type: ignore[no-untyped-def]
 
 
 def roles_of(variates: Sequence[Variate]) -> list[str | None]:
-    """Roles of the streams of variates. The first is None, the stream of the component."""
+    """Roles of the streams of variates. The first role, None, stands for the component's own stream."""
     return list(dict.fromkeys([None, *(v.role for v in variates)]))
 
 
 def draw_part(variates: Sequence[Variate], inlining: str = "called") -> KernelPart:
-    """Kernel function that fills a plane of random numbers for each variate, from the stream of its role."""
+    """Kernel function that fills a plane for each variate, from the stream of its role.
+
+    A plane has the random numbers of one variate for CHUNK users in each lane.
+    """
     roles = roles_of(variates)
     kinds = [(sampler_of(variate), variate.role) for variate in variates]
-    # A group of neighbours with equal samplers and no tables is drawn by one loop.
+    # Neighbouring variates without tables and with equal samplers and roles are a group, drawn by one loop.
     firsts = [
         v for v, variate in enumerate(variates) if v == 0 or kinds[v] != kinds[v - 1] or is_tabulated(variate)
     ]
@@ -608,7 +599,7 @@ def sampler_of(variate: Variate) -> object:
 
 
 def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw from a law of a plug-in, whose function ``sample`` maps a draw of its base to Z."""
+    """Draw from a law of a plug-in. ``kernel.sample`` maps a draw of the base law to a draw of that law."""
     kernel.fill_base(state, 0.0, out)
     for i in range(PLANE):
         out[i] = kernel.sample(out[i], parameter)
@@ -665,7 +656,7 @@ def draw_mixture(kernel, state, table, out):  # type: ignore[no-untyped-def]
 
 
 INLINED_FROM = 5
-"""Number of coordinates from which on LLVM would not inline functions without a demand, and so would not
+"""From this number of coordinates on, LLVM inlines functions only on demand. Without inlining it would not
 vectorise the loop over the lanes."""
 
 PROBLEM_PARTS = ("gradient", "residual", "feature", "square_norm")
@@ -673,7 +664,7 @@ PROBLEM_PARTS = ("gradient", "residual", "feature", "square_norm")
 
 
 def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
-    """Kernel functions that compute A(g(X_i, theta_{i-1})), or draw it from its law (see Mechanism)."""
+    """Kernel functions that compute the private gradient A(g(X_i, theta_{i-1})), or draw it from its law."""
     problem, mechanism = path.problem, path.randomiser
     if not path.mechanism.replaces_data():
         parts = {name: part_of(problem, name, False) for name in PROBLEM_PARTS}
@@ -715,7 +706,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
 def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Case:
     d = path.problem.dimension
     inlining = "inlined" if d >= INLINED_FROM else "called"
-    sums = tuple(name for name in sums if name != PERTURBED)  # which comes from other paths
+    sums = tuple(name for name in sums if name != PERTURBED)  # other paths make it
     recursion = part_of(path.algorithm, "recursion")
     check_parameters(recursion, "recursion")
     data = path.data_variates()
@@ -742,7 +733,7 @@ def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Ca
         "NOISE_PLANES": len(noise),
         "draw_data": draw_data,
         "draw_noise": draw_part(noise, inlining),
-        # Written into one function, which compiles sooner and is optimised as a whole.
+        # These are written into one function, which compiles sooner and is optimised as a whole.
         "add_iterate": KernelPart(add_iterate, inlining="written"),
         "keep_path": KernelPart(keep_path, inlining="written"),
         "recursion": KernelPart(recursion, inlining="written"),

@@ -1,6 +1,6 @@
 """Reports of one replicate: the question theta_{i-1} to each user, and the user's private gradient.
 
-Random streams, gradient, randomiser and recursion are those of a sweep, so theta has the bits of its path.
+Random streams, gradient, randomiser and recursion are those of a sweep, so theta has equal bits.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Rows of a batch of replicates of one simulator.
 
 Threads that compute batches run kernels in parallel, and only one thread at a time runs Python code. So
-components and plug-ins need not be thread-safe, and may change mpmath's global precision.
+components and plug-ins need not be thread-safe, and they may change mpmath's global precision.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def rows_of(record: Record, cells: Sequence[Cell], transform: Transform = None) 
 
     If a row uses several replicates, column ``replicate`` has the number of the row. ``transform`` is the
     scale of the record, or None. Truth, estimates and limits are converted by its inverse, standard errors
-    by the delta method at the estimate. Diagnostics of methods stay on the scale.
+    by the delta method at the estimate. Diagnostics of methods stay on the scale of the record.
     """
     d, runs = len(record.truth), cells[0].runs
     rows = record.replicates[::runs] // runs

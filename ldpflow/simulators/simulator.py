@@ -37,8 +37,7 @@ class Cell:
     def from_columns(cls, columns: dict[str, Any]) -> Cell:
         kind = INTERVAL_METHODS.get(columns["method"])
         if kind is None:
-            hint = f"It defines method {columns['method']}."
-            raise InputError("plugin", None, "the plug-in of the run", hint)
+            raise InputError("plugin", None, "the plug-in of the run", f"It defines {columns['method']}.")
         return cls(columns["n"], kind.from_values(columns), columns["level"])
 
     def columns(self) -> dict[str, Any]:
@@ -55,7 +54,7 @@ def by_runs(cells: Iterable[Cell]) -> dict[int, tuple[Cell, ...]]:
 
 @dataclass(frozen=True)
 class Request:
-    """Requested cells and checkpoints. A checkpoint is a number of users, or of steps for many epochs."""
+    """Requested cells and checkpoints. A checkpoint is a number of users, or of steps in FiniteSum."""
 
     cells: tuple[Cell, ...] = ()
     checkpoints: tuple[int, ...] = ()
@@ -71,7 +70,7 @@ class Cost:
 
 
 RequestT = TypeVar("RequestT", bound=Request)
-RecordT = TypeVar("RecordT", bound=Record)
+RecordT = TypeVar("RecordT")
 
 
 class Simulator(ABC, Generic[RequestT, RecordT]):
@@ -144,7 +143,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         for table, part in self.parts().items():
             columns[table] = part.kind
             columns |= part.setting_values()
-        # The guarantee replaces a setting of a component with the same name, which may be another number.
+        # A setting of a component may have the same name and another value. The guarantee replaces it.
         return columns | promised | self.derived()
 
     def derived(self) -> dict[str, Any]:

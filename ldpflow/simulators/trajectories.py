@@ -1,7 +1,8 @@
 """Trajectories: squared distances to theta* and excess losses F(theta) - F(theta*) at checkpoints.
 
-In F the expectation over y given x is exact. The expectation over x is the mean over a fixed evaluation set,
-equal for all paths, seeds and replicates.
+For a problem with an exact Hessian the excess loss is exact. For other problems the expectation over y given
+x is exact, and the expectation over x is the mean over a fixed evaluation set. This set is equal for all
+paths, seeds and replicates.
 """
 
 from __future__ import annotations
@@ -132,8 +133,9 @@ def trajectory_table(
     """Make a table of trajectories, with a row per replicate and checkpoint, in this order.
 
     ``users`` and ``steps`` have an entry per checkpoint. ``columns`` has arrays of shape (checkpoints, R), or
-    None for null. A checkpoint whose values are all NaN is null. ``finite``, of this shape, is False if the
-    replicate has diverged by then. ``measures`` are columns besides the frozen ones.
+    None for null. If all values of a column at a checkpoint are NaN, they become null. ``finite`` has the
+    same shape and is False if the replicate has diverged before the checkpoint. ``measures`` are columns
+    besides the frozen ones.
     """
     import pyarrow as pa
 

@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 
 PARTITION = "path=p"
 PLACE = re.compile(r"path=p([0-9a-f]{16})/part-\d+-\d+-[0-9a-f]{12}\.parquet")
-"""Names of parts below the folder of their kind. Other files are not read or moved."""
+"""Names of parts below the folder of their kind of rows. Other files are not read or moved."""
 
 REMOVED = "removed while it was being read"
 FOOTER_GUESS = 64 * 1024
 
 LARGE = 1_000_000
-"""Most rows of a merged part. Merged parts end at multiples of 64 replicates."""
+"""Wanted maximum of rows in a merged part. Larger parts are cut at multiples of 64 replicates."""
 
 MANY, SMALL = 32, 100_000
 """The parts of a path are merged if there are more than MANY, with fewer than SMALL rows on average."""
@@ -144,7 +144,8 @@ class Dataset:
         """Read the footers of the parts of one path, or of all parts, sorted by path and first replicate.
 
         A list ``damaged`` receives the unusable parts. ``"refuse"`` raises an error for an unusable part, for
-        fewer rows than the summary counts, for several seeds, and for parts of a path that contradict.
+        fewer rows than the summary counts, for a wrong seed, and for parts of a path that contradict each
+        other.
         """
         found = [footer for _, footer in read_ahead(self._footer, self._names(path_key))]
         parts = [part for part in found if isinstance(part, Part)]
@@ -193,8 +194,8 @@ class Dataset:
     ) -> Iterator[pa.Table]:
         """Iterate over tables of rows of one path, or of all paths. Each row comes once.
 
-        A table has the column ``path`` (``p<key>``), then ``columns``, by default all. ``within`` is a range
-        of replicates, its end exclusive. Parts with different values of a row are refused.
+        A table has the column ``path`` (``p<key>``), then ``columns``, by default all columns. ``within`` is
+        a range of replicates, its end exclusive. Parts with different values of a row are refused.
         """
         parts = self.scan(path_key, damaged=damaged)
         schema = self.schema(parts)
@@ -266,7 +267,7 @@ class Dataset:
         )
 
     def _list(self, wanted: str | None) -> list[tuple[str, bool]]:
-        """Names below the folder of the kind or its partition ``wanted``: (name, is a regular file)."""
+        """Files below the folder of the kind or its subfolder ``wanted``, as (name, is a regular file)."""
         folder = self.store.full(self.kind.folder)
         if self.store.local:
             return list(list_local(Path(folder), wanted))

@@ -65,8 +65,7 @@ def open_filesystem(root: str) -> tuple[fs.FileSystem, str]:
         try:
             return fs.LocalFileSystem(), os.path.abspath(root)
         except OSError:
-            hint = "The current directory is gone: change to another one."
-            raise InputError("out", root, PLACES, hint) from None
+            raise InputError("out", root, PLACES, "The current directory is gone.") from None
     address = root
     if root.startswith("s3://") and "allow_delayed_open" not in root:
         # Otherwise Arrow writes even a small object as a multipart upload, not as one put.
@@ -133,7 +132,7 @@ class RunFiles:
                 if size > most:
                     allowed = f"at most {most:,} bytes, the most that a sweep writes"
                     raise DamagedRun(self.full(name), f"{size:,} bytes", allowed, "Move the file away.")
-                # Memory of Arrow: its threads may free it after the interpreter has ended.
+                # Arrow owns this memory, because Arrow's threads may free it after the interpreter has ended.
                 data = pa.allocate_buffer(size)
                 return data.slice(0, file.readinto(memoryview(data)))
         except FileNotFoundError:
@@ -160,7 +159,7 @@ class RunFiles:
         return found
 
     def check_folders(self, name: str) -> None:
-        """Refuse a file of the run in a folder that is a link: it may lie outside the run."""
+        """Refuse a file of the run in a folder that is a link: the file may lie outside the run."""
         folder = self.base
         for step in name.split("/")[:-1] if self.local else ():
             folder = f"{folder}/{step}"
@@ -253,11 +252,11 @@ STALE_SECONDS = 60.0
 class RunLock:
     """Exclusive lock on writing to a run. The context manager can be entered once.
 
-    On a local disk the lock is ``flock`` on RUN/lock, which the kernel releases if the holder dies. On an
-    object store the holder writes the time into the object RUN/lock every 15 s, and the lock is dead if that
+    On a local disk the lock is ``flock`` on RUN/lock. The operating system releases it if the holder dies. On
+    an object store the holder writes the time into the object RUN/lock every 15 s. The lock is dead if that
     time differs from the reader's clock by more than 60 s. Two processes may get the lock of an object store
-    if they ask at the same moment. Both then compute rows, and no rows are lost: equal parts have equal
-    names.
+    if they ask at the same moment. Both then compute rows, and no rows are lost, because equal parts have
+    equal names.
     """
 
     def __init__(self, store: RunFiles, command: str | None = None) -> None:

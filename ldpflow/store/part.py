@@ -1,12 +1,14 @@
 """A part: a Parquet file with the rows of a range of replicates of one path for a set of cells.
 
-A part is complete: each replicate of the range has each cell of the set. So the footer lists all its rows,
-and the name ``part-<first>-<last>-<cell set hash>.parquet`` (``last`` exclusive) follows from the content.
+A part is complete: each replicate of the range has each cell of the set. So the range and the set say which
+rows a part has, and the footer contains both. The name ``part-<first>-<last>-<cell set hash>.parquet``
+(``last`` exclusive) follows from the content.
 
 Parquet's own checksums cover pages, and not page headers or the footer. So a seal stands before the footer,
-where Parquet allows any bytes. It has two SHA-256 sums: that of all bytes before the seal, and that of the
-first sum and the footer. A scan verifies footers, a reader of rows verifies both sums. Parts have no
-statistics, because forged ones would make other programs skip rows.
+where Parquet allows any bytes. The seal has two SHA-256 sums. The first sum is over all bytes before the
+seal. The second sum is over the first sum and the footer. A scan of parts verifies the second sum, and a
+reader of rows verifies both. Parts have no statistics of columns, because forged statistics would make other
+programs skip rows.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def sealed_length(tail: memoryview | bytes) -> int:
 
 
 def read_footer(tail: memoryview | bytes, size: int) -> tuple[bytes, pq.FileMetaData]:
-    """Verify the footer of a file of ``size`` bytes. Returns the checksum of its pages and the metadata."""
+    """Verify the footer of a file of ``size`` bytes. Returns the first sum of the seal, and the metadata."""
     length = sealed_length(tail)
     if bytes(tail[-4:]) != MAGIC or length + len(MAGIC) > size:
         raise ValueError("not a whole Parquet file (truncated or overwritten)")
@@ -121,7 +123,7 @@ class PartMeta:
 
 @dataclass(frozen=True)
 class Part:
-    """Stored part, from its footer.
+    """Stored part, as its footer describes it.
 
     ``name`` is relative to the run directory, ``last`` is exclusive. Each replicate has ``rows_per_cell``
     rows of each cell. ``meta`` has all metadata of the footer, ``schema`` is that of the rows.
@@ -179,7 +181,7 @@ def cell_ids(cells: Iterable[Mapping[str, Any]]) -> frozenset[str]:
 
 
 def arrange(kind: Kind, rows: pa.Table, cells: Sequence[Mapping[str, Any]] | None = None) -> CompleteRows:
-    """Sort rows and check that they are complete. ``cells``: the cell of trajectories, else None."""
+    """Sort rows and check that they are complete. ``cells`` is None unless the rows are of trajectories."""
     rows = conform(rows, kind.schema([rows.schema]))
     keys = [(name, "ascending") for name in kind.row_keys(rows.schema)]
     return check_complete(kind, rows.sort_by(keys).combine_chunks(), cells)

@@ -1,7 +1,7 @@
 """Provenance of the rows of a run: provenance.json, a list of sessions.
 
-Each command that writes to a run appends a session, at its start, and adds to it at its end. The session of a
-killed command has no end.
+Each command that writes to a run appends a session at its start, and completes the session at its end. The
+session of a killed command has no end.
 """
 
 from __future__ import annotations
@@ -144,7 +144,10 @@ def chain_checksums(sessions: Iterable[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def is_session(entry: object) -> bool:
-    """Whether the values of an entry have the types of a session. Others must be strings or numbers."""
+    """Whether the values of an entry have the types of a session.
+
+    A value whose name is not in TYPES may be text, a number or a table of these.
+    """
     if not isinstance(entry, dict):
         return False
     for name, value in entry.items():

@@ -55,13 +55,13 @@ from ldpflow.store.schema import (
 )
 
 RESOLVED = "# Resolved study, hash "
-"""First words of a study.toml of a sweep."""
+"""First words of a study.toml that a sweep has written."""
 
 ORIGIN = b"ldpflow"
-"""Metadata key of a summary for the study and session of its rows."""
+"""Key in the metadata of a summary, for the study and the session that made the summary."""
 
 Promised = tuple[int | None, Mapping[str, Mapping[tuple[str, str], int]]]
-"""Seed of a run, and by kind of rows the replicates of each (path key, cell id) in the summary."""
+"""Seed of a run, and for each kind of rows the number of replicates by (path key, cell id) in the summary."""
 
 Expected = Mapping[Callable[[pa.DataType], bool], Sequence[str]]
 """Names of columns of a summary, by a test of their type."""
@@ -108,7 +108,7 @@ class RunStore(RunFiles):
     def read_table(self, name: str, expected: Expected, *datasets: Dataset) -> pa.Table | None:
         """Read and verify a summary of the run. None if it is absent.
 
-        Refuses a path that has no rows in ``datasets``.
+        If ``datasets`` have rows, a path without rows in them is refused.
         """
         sessions = read_sessions(self)
         data = self.read(name)
@@ -177,7 +177,7 @@ class RunStore(RunFiles):
     def contradictions(
         self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
     ) -> Iterator[UnreadablePart]:
-        """Iterate over ``bad``, parts that contradict, and paths with fewer rows than the summary counts."""
+        """Iterate over ``bad``, contradicting parts, and paths with fewer rows than the summary counts."""
         read_sessions(self)  # refuses a run of another version
         yield from bad
         seed, counts = self.expected_counts()
@@ -289,7 +289,8 @@ MAX_AGE = 5.0
 class Aggregator:
     """Collector of batches of rows. It publishes adjacent batches of one path and cell set as one part.
 
-    If rows come twice, also to another aggregator, they must be equal and are published once.
+    Each row is published once. If a row is stored already, perhaps by another aggregator, the new row must
+    equal the stored row.
     """
 
     def __init__(
@@ -344,7 +345,7 @@ class Aggregator:
             rows = replace(batches[0], table=table, last=run[-1].last)
             place = run[0]._replace(last=rows.last)
             self.store.replicates.publish(place.path_key, rows, metas[0])
-            # After the write: if the write fails, the batches stay pending.
+            # This comes after the write, so that the batches stay pending if the write fails.
             for batch in run:
                 del self.pending[batch]
             there = self.published[place.path_key]

@@ -1,9 +1,9 @@
 """Columns of the stored rows of a run, and ids of their cells.
 
 The columns of the first interval methods have a frozen order, so that parts of old runs stay readable. Later
-methods and those of plug-ins append nullable columns for their settings and diagnostics. The metadata of an
-Arrow field has the declaration of its column. The id of a cell consists of the settings that are not null, so
-further columns do not change the ids of old cells.
+methods and methods of plug-ins append nullable columns for their settings and diagnostics. The declaration of
+such a column is in the metadata of its Arrow field. The id of a cell consists of the settings that are not
+null, so further columns do not change the ids of old cells.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CORE = (
         "status",
         "string",
         "-",
-        "`ok`, `range_end` (the interval ends at a public range), `undefined` (there is no interval) or "
+        "`ok`, `range_end` (a limit is an end of the public range), `undefined` (there is no interval) or "
         "`diverged` (the path is not finite)",
     ),
 )
@@ -240,7 +240,7 @@ class Kind:
     required: tuple[str, ...] = ("replicate", "n", "method", "level", "coordinate", "status")
     """Columns without nulls."""
     version_name, version = "schema_version", 2
-    """Name in the footer of the version of the columns, and its newest value."""
+    """Name in the footer for the version of the columns, and the newest version."""
     compression_level: int | None = 3
 
     def schema(self, of: Iterable[pa.Schema] = (), further: Iterable[Column] = ()) -> pa.Schema:

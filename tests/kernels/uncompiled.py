@@ -58,7 +58,7 @@ def one_pass_kernel(path, sums, perturbed=False):
 
 
 def finite_sum_kernel(problem, algorithm, settings, **others):
-    case = finite_sum.steps_case(problem, algorithm, settings, tuple(sorted(others.items())))
+    case = finite_sum.steps_case(problem, algorithm, settings, others)
     return kernel_of(finite_sum.run_lanes, case, {3: "problem", 4: "settings"})
 
 
