@@ -52,6 +52,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import lru_cache
 from typing import Literal
 
@@ -73,9 +74,11 @@ def check_probability(name: str, value: float) -> None:
         raise InputError(name, value, "a number in (0, 1)")
 
 
-def check_epsilon(epsilon: float) -> None:
-    if not (epsilon >= 0 and math.isfinite(epsilon)):
-        raise InputError("epsilon", epsilon, "a finite number >= 0")
+def rounded(value: float, up: bool = True) -> str:
+    """Four digits of a positive number. They are rounded up, so that they are an upper bound, or down."""
+    context = Context(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    # Twelve digits first: 3 times 0.1 is 0.3, although its double is larger.
+    return f"{float(context.create_decimal(f'{value:.12g}')):.4g}"
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -86,7 +89,6 @@ def delta_of(epsilon: float, mu: float) -> float:
     from scipy import special
 
     check_positive("mu", mu)
-    check_epsilon(epsilon)
     first = special.log_ndtr(mu / 2 - epsilon / mu)
     second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
     return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
@@ -106,7 +108,9 @@ def mu_of_pure(epsilon: float) -> float:
     from scipy import special
 
     check_positive("epsilon", epsilon)
-    return float(-2 * special.ndtri(special.expit(-epsilon)))
+    if epsilon < 1:  # 1/2 - 1/(1 + e^epsilon) would lose digits
+        return float(math.sqrt(8) * special.erfinv(math.tanh(epsilon / 2)))
+    return float(-2 * special.ndtri_exp(special.log_expit(-epsilon)))
 
 
 def zcdp_of(mu: float) -> float:
@@ -230,7 +234,7 @@ def central_epsilon(epsilon0: mpf, delta: mpf, n: int) -> mpf:
 def shuffled_guarantee(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
     """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers. The argument ``delta`` is delta'."""
     if epsilon0 > (largest := largest_local_epsilon(n, delta)):
-        allowed = f"at most {largest:.4g} for n = {n:,} and delta' = {delta:g}"
+        allowed = f"at most {rounded(largest, up=False)} for n = {n:,} and delta' = {delta:g}"
         raise InputError("epsilon0", epsilon0, allowed, UNPROVED)
     with workdps(DIGITS):
         e0 = mpf(epsilon0)
@@ -253,7 +257,7 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
             raise InputError("grid.n", n, "more users", UNPROVED)
         reached = central_epsilon(high, half, n)
         if mpf(epsilon) > reached:
-            allowed = f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}"
+            allowed = f"at most {rounded(float(reached), up=False)} with n = {n:,} and delta = {delta:g}"
             raise InputError("algorithm.epsilon", epsilon, allowed, UNPROVED)
         local = bisect(lambda e0: central_epsilon(e0, half, n) <= mpf(epsilon), 0, high, halvings=120)
         delta0 = half / ((mp.exp(mpf(epsilon)) + 1) * (1 + mp.exp(-local) / 2) * n)
