@@ -2,7 +2,7 @@
 
 Logarithms are natural. Noise multipliers from zCDP, GDP and shuffling are computed with 40 digits. The noise
 multiplier of random batches is computed in double precision and rounded up to a multiple of 1/1024. scipy and
-dp_accounting take long to import, so functions import them.
+dp_accounting take long to import, so the functions that need them import them.
 
 Gaussian differential privacy. A mechanism is mu-GDP if distinguishing any two neighbouring inputs is at least
 as hard as distinguishing N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)).
@@ -127,7 +127,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_noise_multiplier(epsilon: float, delta: float, c: float) -> float:
-    """The least sigma with which a (z, c z / (2 sigma^2))-RDP transcript is (epsilon, delta)-DP.
+    """The least sigma for (epsilon, delta)-DP of a release that is (z, c z / (2 sigma^2))-RDP for all z > 1.
 
     :func:`ldpflow.numerics.tree.tree_cost` computes the cost c for trees.
     """
@@ -158,7 +158,7 @@ def log_binomial(n: int, k: int) -> float:
 
 @lru_cache(maxsize=64)
 def log_differences(sigma: float) -> list[float]:
-    """log B(l) for even l up to DIFFERENCES. Most of the 120 digits cancel in the sums."""
+    """log B(l) for even l up to DIFFERENCES. The terms of B(l) nearly cancel, so they have 120 digits."""
     with workdps(120):
         unit = 1 / (2 * mpf(sigma) ** 2)
         moments = [mp.exp(i * (i - 1) * unit) for i in range(DIFFERENCES + 1)]
@@ -192,7 +192,7 @@ def sampled_rdp(order: int, rate: float, sigma: float) -> float:
 
 
 def sampled_epsilon(rate: float, sigma: float, steps: int, delta: float) -> float:
-    """The least epsilon of T ``steps`` over ORDERS."""
+    """The least epsilon of T ``steps`` over the orders a in ORDERS."""
     best = math.inf
     for a in ORDERS:
         rdp = steps * sampled_rdp(a, rate, sigma)
@@ -216,7 +216,7 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: i
     return bisect_left(range(high), True, lo=1, key=is_enough) / GRID
 
 
-UNPROVED = "Amplification by shuffling is not proved otherwise."
+UNPROVED = "Amplification by shuffling is not proved for other values."
 
 
 def largest_local_epsilon(n: int, delta: float) -> float:
@@ -283,8 +283,8 @@ def clipping_noise_multiplier(epsilon: float, delta: float, accounting: Accounti
 def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int) -> float:
     """rho for which a whole run with noise multiplier alpha is rho-zCDP.
 
-    In the algorithm as ``printed`` a record is in both sets, and DP-STAT makes M + 1 queries with noise for
-    M. Then rho = (1 + (M + 1)/M)/(2 alpha^2) under each accounting. M is ``doublings``.
+    In the algorithm as ``printed`` a record is in both sets, and DP-STAT makes M + 1 queries with noise for M
+    queries. Then rho = (1 + (M + 1)/M)/(2 alpha^2) under each accounting. M is ``doublings``.
     """
     if printed:
         return 0.5 / alpha**2 + (doublings + 1) / (2.0 * doublings * alpha * alpha)

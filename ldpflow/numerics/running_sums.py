@@ -4,8 +4,9 @@ S(i) is the sum of the first i iterates, which each path has. Further sums are c
 them. There are two kinds:
 
 * ``after``: sums over S(i) and i. Their function takes one step: (sums, S(i), i, lane).
-* ``transcript``: sums over x = theta_{i-1} - origin and the private gradient A_i. Their function takes TILE
-  steps at once: (sums, tile).
+* ``transcript``: sums over x = theta_{i-1} - origin and the private gradient A_i, where the origin is
+  ``record.centre``. Their function takes TILE steps at once: (sums, tile). A tile is an array of the x and A
+  of these steps.
 
 A named sum has ``count(d)`` numbers for each coordinate, flat over (number, coordinate, lane). A tile has x_j
 of its t-th step at [(2 D t + j) LANES + lane], and A_j is D LANES places further. A number of a sum is read

@@ -52,10 +52,9 @@ class Claim(NamedTuple):
 
 
 def claim_of(statement: PrivacyStatement) -> Claim:
-    promises = statement.notion != "none"
-    if promises and statement.mu is not None:
+    if statement.mu is not None:
         return Claim("gaussian", statement.mu)
-    if promises and statement.epsilon is not None:
+    if statement.epsilon is not None:
         return Claim("approximate" if statement.delta else "pure", statement.epsilon, statement.delta or 0.0)
     raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
 
@@ -122,8 +121,8 @@ class Score(NamedTuple):
 class Event(NamedTuple):
     """Event score > threshold, or score <= threshold if ``above`` is False.
 
-    p is its probability on the second input if ``swapped``, else on the first. ``bound`` comes from the
-    outputs on which the event was chosen, so it must not be reported.
+    p is its probability on the second input if ``swapped``, else on the first. q is that on the other input.
+    ``bound`` comes from the outputs on which the event was chosen, so it must not be reported.
     """
 
     score: Score

@@ -168,8 +168,10 @@ def lists(
     """
 
     def draw(which: int, count: int, stage: int) -> Floats:
-        path = paths[which]
-        users = None if secret_order else in_list_order(path.problem.stored_records())
+        path, users = paths[which], None
+        if not secret_order:  # a random state from which users are drawn in the order of the list
+            order = np.repeat(np.arange(path.problem.stored_records(), dtype=np.uint64), LANES)
+            users = np.concatenate([np.zeros(1, np.uint64), order])
 
         def run(replicates: range) -> Floats:
             found = [
@@ -181,12 +183,6 @@ def lists(
         return draw_batches(count, stage, run)
 
     return Neighbours(name, draw)
-
-
-def in_list_order(count: int) -> NDArray[np.uint64]:
-    """Random state from which users are drawn in the order of the list."""
-    order = np.repeat(np.arange(count, dtype=np.uint64), LANES)
-    return np.concatenate([np.zeros(1, np.uint64), order])
 
 
 def regression_paths(

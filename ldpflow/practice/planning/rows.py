@@ -46,11 +46,12 @@ PER_GROUP = ("n_per_group", "arrival_per_group")
 
 @dataclass(eq=False)
 class PlanRow:
-    """Path at n users, a level and a coordinate. ``settings``: the columns that identify it.
+    """Path at n users, for a level and a coordinate. ``settings`` has the columns that identify the path.
 
-    ``arrival`` is under the law itself, or None if it is not predicted. ``worst`` is the arrival that the
-    verdict of a pilot or bounds is from, None for a study. ``needs`` has these columns. Each is None without
-    the half width or difference that it is for. Those of the average are None if the path does not arrive.
+    ``arrival`` is predicted under the law itself, or None. For a pilot or bounds, ``worst`` is the arrival
+    whose verdict the row has. For a study it is None. ``needs`` has the columns below. A column is None
+    without the half width or the difference that it is for. If the path does not arrive, only the two columns
+    of the recommended method may have a value.
 
     * n_needed, arrival_needed: fewest users for the half width by the oracle, and the verdict at that n
     * epsilon_needed: smallest budget for the half width by the oracle, to three digits; infinite if no budget
@@ -389,13 +390,11 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
         ]
         if lost:
             n, _, place, arrival = max(lost, key=lambda each: each[:2])
-            others = ", ".join(f"{other:,}" for other in sorted({each[0] for each in lost} - {n}))
             verdict = arrival.verdict.replace("_", " ")
             line = (
                 f"{describe_simulator(simulator, approach(simulator, n, place))}, n {n:,}: {verdict} for an "
                 f"average: {arrival.describe()}. The oracle's interval would cover "
-                f"{arrival.coverage(level):.2f} at level {level:g}"
-                f"{f'; no arrival at n = {others}' if others else ''} (ldpflow plan says what to change)"
+                f"{arrival.coverage(level):.2f} at level {level:g} (ldpflow plan says what to change)"
             )
             lines.append((verdict, line))
         for place in range(simulator.dimension):

@@ -61,8 +61,9 @@ class CollectionDesign:
     response_rate : float in (0, 1]
         Share of the invited people who respond. It strengthens a guarantee only with ``secret_sample``.
     secret_sample : bool
-        Whether responders are a random set of fixed size, send equally many reports, and set and order stay
-        secret. SGD takes reports in the order of its steps, so a shuffler must choose this order.
+        Whether the responders are a random set of fixed size and send equally many reports, while the set and
+        the order of the reports stay secret. SGD takes reports in the order of its steps, so a shuffler must
+        choose this order.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional

@@ -123,7 +123,7 @@ def notions(name: str, statement: PrivacyStatement, count: int, delta: float) ->
 
 
 def pure_notions(epsilon: float, count: int, delta: float, laplace: bool = False) -> dict[str, Any]:
-    """Guarantee of eps-DP reports. Laplace noise has a stronger guarantee than others."""
+    """Guarantee of ``count`` eps-DP reports. It is stronger if their noise is Laplace noise (``laplace``)."""
     least, more = composed_epsilon(epsilon, count, delta), [f"{MIRONOV}, Proposition 5"]
     if laplace:
         more = [ZHU, f"{MIRONOV}, Proposition 6"]
