@@ -100,16 +100,6 @@ def after_step(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
         kernel.after[s](sums[kernel.AFTER_STARTS[s] : kernel.AFTER_ENDS[s]], total, i, lane)
 
 
-def accumulate(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    for s in range(kernel.TRANSCRIPT_COUNT):
-        kernel.transcript[s](sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]], tile)
-
-
-def clear(kernel, sums):  # type: ignore[no-untyped-def]
-    for s in range(kernel.TRANSCRIPT_COUNT):
-        sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
-
-
 UNROLLED = frozenset({"TILE", "CUBIC", "AFTER_COUNT", "TRANSCRIPT_COUNT"})
 """Constants of :func:`parts` whose loops are written out."""
 
@@ -278,14 +268,16 @@ def end_step(kernel, sums, tile, kept, ends):  # type: ignore[no-untyped-def]
         return kept
     for s in range(2 * kernel.D * LANES * kept, 2 * kernel.D * LANES * kernel.TILE):
         tile[s] = 0.0
-    accumulate(kernel, sums, tile)
+    for s in range(kernel.TRANSCRIPT_COUNT):
+        kernel.transcript[s](sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]], tile)
     return 0
 
 
 def restart(kernel, sums, i, kept):  # type: ignore[no-untyped-def]
     """Set the sums over the transcript to 0 if i is a power of two. Returns the steps in the tile."""
     if kernel.TILE_SIZE and i & (i - 1) == 0:
-        clear(kernel, sums)
+        for s in range(kernel.TRANSCRIPT_COUNT):
+            sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
         return 0
     return kept
 

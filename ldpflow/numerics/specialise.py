@@ -395,22 +395,18 @@ def specialise(
     inlining = inlining or case.inlining
     references: dict[str, Any] = {}
     targets = visible | rewriter.parts
-    for name in global_names(tree, local):
-        if name in targets:
-            references[name] = resolve(function, name, targets[name], case, inlining)
-        elif not hasattr(builtins, name):
-            raise NameError(f"{what}: name {name} is not defined")
-    return Specialised(function, tree, references, INLINING[inlining] | dict(options))
-
-
-def global_names(tree: ast.FunctionDef, local: set[str]) -> list[str]:
-    found = {
+    read = {
         node.id
         for statement in tree.body
         for node in ast.walk(statement)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    return sorted(found - local)
+    for name in sorted(read - local):
+        if name in targets:
+            references[name] = resolve(function, name, targets[name], case, inlining)
+        elif not hasattr(builtins, name):
+            raise NameError(f"{what}: name {name} is not defined")
+    return Specialised(function, tree, references, INLINING[inlining] | dict(options))
 
 
 def resolve(function: FunctionType, name: str, target: Any, case: Case, inlining: str) -> Any:

@@ -46,10 +46,6 @@ class Claim(NamedTuple):
     value: float
     delta: float = 0.0
 
-    @property
-    def parameter(self) -> str:
-        return "mu" if self.notion == "gaussian" else "epsilon"
-
 
 def claim_of(statement: PrivacyStatement) -> Claim:
     if statement.mu is not None:
@@ -136,9 +132,6 @@ class Event(NamedTuple):
         p, q = (second, first) if self.swapped else (first, second)
         a, b = (int(((self.score.values(each) > self.threshold) == self.above).sum()) for each in (p, q))
         return a, len(p), b, len(q)
-
-    def words(self) -> str:
-        return f"{self.score.name} {'>' if self.above else '<='} {self.threshold:.6g}"
 
 
 def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
@@ -315,14 +308,14 @@ def run_audit(
         name=component.kind,
         settings=settings,
         notion=claim.notion,
-        parameter=claim.parameter,
+        parameter="mu" if claim.notion == "gaussian" else "epsilon",
         claim=claim.value,
         delta=claim.delta,
         bound=max(0.0, float(lower_bounds(*counts, claim, confidence))),
         confidence=confidence,
         samples=samples,
         inputs=chosen.name,
-        test=test.words(),
+        test=f"{test.score.name} {'>' if test.above else '<='} {test.threshold:.6g}",
         first=counts[0] / counts[1],
         second=counts[2] / counts[3],
     )

@@ -215,9 +215,8 @@ def estimates(record: PathRecord) -> Floats:
 
 def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
     """Neighbours that differ in a record of the gradient set of a step, or of the first threshold set."""
-    algorithm = algorithm.model_copy(update={"iterations": STEPS, "infeasible_is": "warned", "theta0": 0.0})
-    if algorithm.eta is None:
-        algorithm = algorithm.model_copy(update={"eta": 0.01})
+    given = {"iterations": STEPS, "infeasible_is": "warned", "theta0": 0.0, "eta": algorithm.eta or 0.01}
+    algorithm = algorithm.model_copy(update=given)
     records, level = 4, 0
     if isinstance(algorithm, DpAmbssgd):
         # The private threshold (DP-STAT) needs s >= 4 Gamma.

@@ -12,11 +12,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ldpflow.components.problems.quantile import UNKNOWN
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import OF_QUANTILES, analysis_settings, table_of
+from ldpflow.practice.transcripts.collection import OF_QUANTILES, table_of
 from ldpflow.results.arena import probability_to_hold
 from ldpflow.settings import Settings
 from ldpflow.study.entry import PILOT_VALUES
@@ -42,13 +41,6 @@ class Design:
     reports: int = 1
     of_pilot: tuple[str, ...] = ()
     taus: Sequence[float] = ()
-
-    def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
-        """Settings of ``analyse`` for reports of this design. ``tau`` chooses one of several quantiles."""
-        found = analysis_settings(self.parts) | {"level": self.level}
-        if tau is not None and "tau" in found["problem"]:
-            found["problem"]["tau"] = tau
-        return found
 
     def text(self, public: bool, unit: str | None) -> str:
         """Text of the study file. If ``public``, its only facts about the pilot are c, theta0 and edges."""

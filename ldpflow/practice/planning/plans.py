@@ -28,7 +28,6 @@ from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
 from ldpflow.practice.planning.sources import OwnSteps, source_of
-from ldpflow.practice.transcripts.collection import read_collection
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
 
@@ -130,32 +129,6 @@ class Plan:
         import pyarrow as pa
 
         return pa.Table.from_pylist(self.rows)
-
-    def analysis_settings(self, row: int | None = None) -> dict[str, Any]:
-        """Settings of ``analyse`` for reports that are collected by the design of a row.
-
-        The settings are problem, mechanism, steps and start, or the protocol, and the recommended method if
-        there is one.
-
-        Parameters
-        ----------
-        row : int, optional
-            Index of the row. It may be left out if there is only one.
-
-        Raises
-        ------
-        InputError
-            If there are several rows and ``row`` is None, or ``analyse`` cannot read such reports.
-        """
-        last = len(self.rows) - 1
-        if row not in range(last + 1) and not (row is None and last == 0):
-            raise InputError("row", row, f"a row of the plan, from 0 to {last}")
-        design = self.designs[row or 0]
-        if design is None:
-            raise InputError("row", row, "a row with an interval", self.rows[row or 0]["cautions"])
-        found = design.analysis_settings(self.rows[row or 0].get("tau"))
-        read_collection(found)
-        return found
 
     def write_design(
         self,

@@ -297,8 +297,8 @@ def sentences(row: PlanRow) -> list[str]:
         head += f", level {row.level:g}"
     found, verdict = [], f"{head}: {row.verdict.replace('_', ' ')} for an average: {arrival.describe()}."
     if case is None:  # a vector, whose slowest direction decides
-        remedy = "Take a larger n, larger steps (c), or a start nearer to theta*."
-        found = [f"{verdict} {remedy}"] if row.refused else []
+        if row.refused:
+            found.append(f"{verdict} Take a larger n, larger steps (c), or a start nearer to theta*.")
         return [*found, f"{row.settings['problem']}: bias, coverage and verdict count only the start's bias."]
     if row.verdict != "arrived":
         if row.worst is not None:
@@ -363,8 +363,7 @@ def with_length(row: PlanRow, arrival: Arrival, method: str) -> str:
 
 
 def upwards(n: float) -> str:
-    if n <= 0:
-        return "1"
+    """n > 0, rounded up to two digits."""
     unit = 10.0 ** (math.floor(math.log10(n)) - 1)
     return f"{math.ceil(n / unit * (1 - 1e-12)) * unit:.1e}".replace("e+0", "e").replace("e+", "e")
 

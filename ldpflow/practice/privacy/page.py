@@ -301,8 +301,7 @@ def sampled_release(
         return None if found is None else amplify(found, rate)
 
     # A record is released with probability ``rate``. If delta is at least as large, epsilon is 0.
-    hidden = design.delta >= rate
-    pair = 0.0 if hidden else epsilon("epsilon_at_delta", design.delta / rate)
+    pair = 0.0 if design.delta >= rate else epsilon("epsilon_at_delta", design.delta / rate)
     return line(
         epsilon("epsilon", design.delta),
         pair,
@@ -334,11 +333,9 @@ def shuffled_release(
         central = shuffled_epsilon(statement, n, design.delta)
     if central is None and not reason:
         largest = largest_local_epsilon(n, design.delta / (1 if statement.mu is None else 2))
-        limit = f"needs more than {n:,} users"
-        if largest > 0:
-            shown = rounded(largest, up=False)
-            limit = f"covers epsilon up to {shown} per report with {n:,} users, and proves nothing here"
-        reason = f"the theorem {limit}"
+        shown = rounded(largest, up=False)
+        limit = f"covers epsilon up to {shown} per report with {n:,} users, and proves nothing here"
+        reason = f"the theorem {limit if largest > 0 else f'needs more than {n:,} users'}"
     return Guarantee(
         "shuffled",
         f"all reports of {n:,} users, shuffled",
