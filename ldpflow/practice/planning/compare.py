@@ -336,8 +336,8 @@ def predict_row(
     if grid_shift > LEAST_SHIFT:
         row["cautions"].append(
             f"values lie {t.grid:g} apart: the interval is about the quantile of a smooth law, up to "
-            f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values. It may cover the second "
-            "one less often"
+            f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values. It may cover the "
+            "quantile of the rounded values less often"
         )
     found = None if row["interval"] is None else simulate_precisely(forecast, n, epsilon, replicates, seed)
     if found is not None:

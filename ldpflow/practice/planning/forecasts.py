@@ -106,10 +106,6 @@ class Target:
     def quantiles(self) -> int:
         return len(self.together)
 
-    @property
-    def place(self) -> int:
-        return self.together.index(self.tau)
-
     @cached_property
     def grid(self) -> float:
         """Distance between neighbouring values of a rounded column, 0 for values that are not rounded."""
@@ -385,7 +381,7 @@ class CellsForecast(SgdForecast):
 
     def __init__(self, target: Target, steps: Algorithm | None = None) -> None:
         super().__init__(target, steps)
-        self.dimension, self.coordinate = target.quantiles, target.place
+        self.dimension, self.coordinate = target.quantiles, target.together.index(target.tau)
 
     def bits(self, n: int, epsilon: float) -> float:
         return math.log2(self.target.quantiles + 1)
@@ -404,7 +400,7 @@ class CellsForecast(SgdForecast):
 
     def liars_level(self, epsilon: float, push: str) -> float:
         t = self.target
-        return level_with_liars(t.tau, epsilon, t.liars, push, t.place + 1, t.quantiles)
+        return level_with_liars(t.tau, epsilon, t.liars, push, self.coordinate + 1, t.quantiles)
 
     def method(self, name: str) -> IntervalMethod:
         return TranscriptRegression(degree=2, separate=True, variance="residual")  # as ldpflow analyse has it

@@ -199,7 +199,8 @@ class Plan:
         Returns
         -------
         bool
-            Whether the recommended method is good at every row. False if a row has no recommended method.
+            Whether the recommended method is good at every row with a predicted arrival. False if such a row
+            has no recommended method.
 
         Raises
         ------

@@ -340,7 +340,7 @@ class Pilot(OwnSteps):
             moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
             found.append(
                 f"jitter = {w:g} moves the {tau:g}-quantile by at most {w / 2:g}, in this pilot by "
-                f"{moved:.3g}: intervals are about the moved one"
+                f"{moved:.3g}: intervals are about the moved quantile"
             )
         if near:
             shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)
