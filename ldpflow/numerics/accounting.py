@@ -2,7 +2,7 @@
 
 Logarithms are natural. Noise multipliers from zCDP, GDP and shuffling are computed with 40 digits. The noise
 multiplier of random batches is computed in double precision and rounded up to a multiple of 1/1024. scipy and
-dp_accounting take long to import, so functions import them.
+dp_accounting take long to import, so the functions that need them import them.
 
 Gaussian differential privacy. A mechanism is mu-GDP if distinguishing any two neighbouring inputs is at least
 as hard as distinguishing N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)).
@@ -52,6 +52,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from functools import lru_cache
 from typing import Literal
 
@@ -73,9 +74,11 @@ def check_probability(name: str, value: float) -> None:
         raise InputError(name, value, "a number in (0, 1)")
 
 
-def check_epsilon(epsilon: float) -> None:
-    if not (epsilon >= 0 and math.isfinite(epsilon)):
-        raise InputError("epsilon", epsilon, "a finite number >= 0")
+def rounded(value: float, up: bool = True) -> str:
+    """Four digits of a positive number. They are rounded up, so that they are an upper bound, or down."""
+    context = Context(prec=4, rounding=ROUND_CEILING if up else ROUND_FLOOR)
+    # Twelve digits first: 3 times 0.1 is 0.3, although its double is larger.
+    return f"{float(context.create_decimal(f'{value:.12g}')):.4g}"
 
 
 def delta_of(epsilon: float, mu: float) -> float:
@@ -86,7 +89,6 @@ def delta_of(epsilon: float, mu: float) -> float:
     from scipy import special
 
     check_positive("mu", mu)
-    check_epsilon(epsilon)
     first = special.log_ndtr(mu / 2 - epsilon / mu)
     second = epsilon + special.log_ndtr(-mu / 2 - epsilon / mu)
     return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
@@ -106,7 +108,9 @@ def mu_of_pure(epsilon: float) -> float:
     from scipy import special
 
     check_positive("epsilon", epsilon)
-    return float(-2 * special.ndtri(special.expit(-epsilon)))
+    if epsilon < 1:  # 1/2 - 1/(1 + e^epsilon) would lose digits
+        return float(math.sqrt(8) * special.erfinv(math.tanh(epsilon / 2)))
+    return float(-2 * special.ndtri_exp(special.log_expit(-epsilon)))
 
 
 def zcdp_of(mu: float) -> float:
@@ -123,7 +127,7 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def zcdp_noise_multiplier(epsilon: float, delta: float, c: float) -> float:
-    """The least sigma with which a (z, c z / (2 sigma^2))-RDP transcript is (epsilon, delta)-DP.
+    """The least sigma for (epsilon, delta)-DP of a release that is (z, c z / (2 sigma^2))-RDP for all z > 1.
 
     :func:`ldpflow.numerics.tree.tree_cost` computes the cost c for trees.
     """
@@ -154,7 +158,7 @@ def log_binomial(n: int, k: int) -> float:
 
 @lru_cache(maxsize=64)
 def log_differences(sigma: float) -> list[float]:
-    """log B(l) for even l up to DIFFERENCES. Most of the 120 digits cancel in the sums."""
+    """log B(l) for even l up to DIFFERENCES. The terms of B(l) nearly cancel, so they have 120 digits."""
     with workdps(120):
         unit = 1 / (2 * mpf(sigma) ** 2)
         moments = [mp.exp(i * (i - 1) * unit) for i in range(DIFFERENCES + 1)]
@@ -188,7 +192,7 @@ def sampled_rdp(order: int, rate: float, sigma: float) -> float:
 
 
 def sampled_epsilon(rate: float, sigma: float, steps: int, delta: float) -> float:
-    """The least epsilon of T ``steps`` over ORDERS."""
+    """The least epsilon of T ``steps`` over the orders a in ORDERS."""
     best = math.inf
     for a in ORDERS:
         rdp = steps * sampled_rdp(a, rate, sigma)
@@ -212,7 +216,7 @@ def sampled_noise_multiplier(epsilon: float, delta: float, rate: float, steps: i
     return bisect_left(range(high), True, lo=1, key=is_enough) / GRID
 
 
-UNPROVED = "Amplification by shuffling is not proved otherwise."
+UNPROVED = "Amplification by shuffling is not proved for other values."
 
 
 def largest_local_epsilon(n: int, delta: float) -> float:
@@ -230,7 +234,7 @@ def central_epsilon(epsilon0: mpf, delta: mpf, n: int) -> mpf:
 def shuffled_guarantee(epsilon0: float, delta0: float, n: int, delta: float) -> tuple[float, float]:
     """(eps, delta) of n shuffled (eps_0, delta_0) local randomisers. The argument ``delta`` is delta'."""
     if epsilon0 > (largest := largest_local_epsilon(n, delta)):
-        allowed = f"at most {largest:.4g} for n = {n:,} and delta' = {delta:g}"
+        allowed = f"at most {rounded(largest, up=False)} for n = {n:,} and delta' = {delta:g}"
         raise InputError("epsilon0", epsilon0, allowed, UNPROVED)
     with workdps(DIGITS):
         e0 = mpf(epsilon0)
@@ -253,7 +257,7 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
             raise InputError("grid.n", n, "more users", UNPROVED)
         reached = central_epsilon(high, half, n)
         if mpf(epsilon) > reached:
-            allowed = f"at most {float(reached):.4g} with n = {n:,} and delta = {delta:g}"
+            allowed = f"at most {rounded(float(reached), up=False)} with n = {n:,} and delta = {delta:g}"
             raise InputError("algorithm.epsilon", epsilon, allowed, UNPROVED)
         local = bisect(lambda e0: central_epsilon(e0, half, n) <= mpf(epsilon), 0, high, halvings=120)
         delta0 = half / ((mp.exp(mpf(epsilon)) + 1) * (1 + mp.exp(-local) / 2) * n)
@@ -279,8 +283,8 @@ def clipping_noise_multiplier(epsilon: float, delta: float, accounting: Accounti
 def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int) -> float:
     """rho for which a whole run with noise multiplier alpha is rho-zCDP.
 
-    In the algorithm as ``printed`` a record is in both sets, and DP-STAT makes M + 1 queries with noise for
-    M. Then rho = (1 + (M + 1)/M)/(2 alpha^2) under each accounting. M is ``doublings``.
+    In the algorithm as ``printed`` a record is in both sets, and DP-STAT makes M + 1 queries with noise for M
+    queries. Then rho = (1 + (M + 1)/M)/(2 alpha^2) under each accounting. M is ``doublings``.
     """
     if printed:
         return 0.5 / alpha**2 + (doublings + 1) / (2.0 * doublings * alpha * alpha)

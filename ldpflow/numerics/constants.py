@@ -52,11 +52,7 @@ def student_quantile(p: float, df: float) -> float:
     if p == 0.5:
         return 0.0
     with workdps(DIGITS):
-        nu, half = mpf(df), mpf(1) / 2
-        tail = min(mpf(p), 1 - mpf(p))
-        # P(T > x) = I_y(nu/2, 1/2)/2 with y = nu/(nu + x^2), the regularised incomplete beta.
-        y = bisect(lambda y: mp.betainc(nu / 2, half, 0, y, regularized=True) / 2 <= tail, 0, 1)
-        x = mp.sqrt(nu * (1 - y) / y)
+        x = mp.sqrt(f_point(2 * min(mpf(p), 1 - mpf(p)), mpf(1), mpf(df)))  # T^2 has the law F(1, df)
         return float(x if p > 0.5 else -x)
 
 
@@ -71,10 +67,16 @@ def chi_squared_quantile(p: float, df: int) -> float:
 @lru_cache(maxsize=1024)
 def f_quantile(p: float, df: int, df2: int) -> float:
     with workdps(DIGITS):
-        a, b, level = mpf(df) / 2, mpf(df2) / 2, mpf(p)
-        # P(F > x) = I_y(df2/2, df/2) with y = df2/(df2 + df x), the regularised incomplete beta.
-        y = bisect(lambda y: mp.betainc(b, a, 0, y, regularized=True) <= 1 - level, 0, 1)
-        return float(df2 * (1 - y) / (df * y))
+        return float(f_point(1 - mpf(p), mpf(df), mpf(df2)))
+
+
+def f_point(tail: mpf, df: mpf, df2: mpf) -> mpf:
+    """x with P(F > x) = tail for the F distribution.
+
+    P(F > x) = I_y(df2/2, df/2), the regularised incomplete beta function, with y = df2/(df2 + df x).
+    """
+    y = bisect(lambda y: mp.betainc(df2 / 2, df / 2, 0, y, regularized=True) <= tail, 0, 1)
+    return df2 * (1 - y) / (df * y)
 
 
 @lru_cache(maxsize=1024)

@@ -249,8 +249,11 @@ CELLS = 16
 OCTAVES = 52
 HALF = CELLS * OCTAVES
 WIDTHS = {"empirical": 4, "gamma": 8}
-"""Numbers of a cell. empirical: three coefficients in t - edge, and an unused number. gamma: the eight
-coefficients in the place p of t, which goes from -1 to 1 in the cell."""
+"""Length of the row of a cell in a table.
+
+``empirical``: three coefficients of a polynomial in t minus the lower edge of the cell, and an unused number.
+``gamma``: eight coefficients of a polynomial in p, which goes from -1 to 1 in the cell.
+"""
 
 BLOCK = 256
 SHIFT = U64(48)  # bits of the mantissa without the four that give the cell
@@ -270,7 +273,10 @@ def cell_edges() -> NDArray[np.float64]:
 
 @jit
 def fill_quadratic(state, table, out):  # type: ignore[no-untyped-def]
-    """Draw by a table of quadratics q + d (s + d r) with d = t - edge. Its rows are q, s, r, unused."""
+    """Draw by a table of quadratics q + d (s + d r). d is t minus the lower edge of its cell.
+
+    A row of the table has q, s, r and an unused number.
+    """
     fill_bits(state, out)
     # The rows are copied first. If loads stood in the arithmetic, the compiler would make gathers of them,
     # which take longer.
@@ -370,7 +376,7 @@ def compute_gamma_table(shape: float) -> NDArray[np.float64]:
 
 
 def taylor(x: Any, k: Any, sign: int) -> list[Any]:
-    """Taylor coefficients of Q(t) (sign 1) or Q(1 - t) (sign -1) around the t at which it is x."""
+    """Taylor coefficients of Q(t) (sign 1) or Q(1 - t) (sign -1) around the t at which Q is x."""
     q = [x]
     logs = [mp.log(x)]  # coefficients of L = log Q
     slopes = [sign * mp.exp(mp.loggamma(k) + (1 - k) * logs[0] + x)]  # of D = Q'

@@ -132,16 +132,17 @@ def cache_folder() -> Path:
 
 
 def check_private(folder: Path, above: bool = False) -> None:
-    """Refuse a folder that others may change. One ``above`` the cache may be root's or have a sticky bit."""
+    """Refuse a folder that others may change.
+
+    A folder ``above`` the cache may belong to root, and others may write to it if it has a sticky bit.
+    """
     found = os.lstat(folder)
-    allowed = "a folder that only you can write to, in folders that no other user can rename"
-    if not stat.S_ISDIR(found.st_mode):
-        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, "It is a link or a file.")
-    if found.st_uid not in ((os.getuid(), 0) if above else (os.getuid(),)):
-        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, "It belongs to another user.")
-    if found.st_mode & 0o022 and not (above and found.st_mode & stat.S_ISVTX):
-        mode = f"Its mode is {stat.S_IMODE(found.st_mode):o}: others could choose what runs."
-        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, mode)
+    own = found.st_uid == os.getuid() or (above and found.st_uid == 0)
+    shared = found.st_mode & 0o022 and not (above and found.st_mode & stat.S_ISVTX)
+    if shared or not own or not stat.S_ISDIR(found.st_mode):
+        allowed = "a folder that only you can write to, in folders that no other user can rename"
+        facts = f"It has the mode {stat.filemode(found.st_mode)} and the owner {found.st_uid}."
+        raise InputError("LDPFLOW_CACHE_DIR", str(folder), allowed, facts)
 
 
 def read_private(file: Path) -> bytes | None:

@@ -67,8 +67,8 @@ def node_normals(out, keys, tree, level, index, scale):  # type: ignore[no-untyp
 def draw_order(order, state, epoch, count):  # type: ignore[no-untyped-def]
     """Draw a uniform permutation of 0, ..., count - 1 for each lane (Fisher and Yates).
 
-    ``order`` is flat over (position, lane). Whole planes of uniforms are drawn from ``state``. The
-    probabilities are off by at most count / 2^52.
+    ``order`` is flat over (position, lane). Uniforms are drawn from ``state``, CHUNK at a time for each lane.
+    The probabilities are off by at most count / 2^52.
     """
     planes = np.empty(PLANE)
     used = CHUNK

@@ -8,7 +8,8 @@ than this bound, U is compared with the expansion, otherwise with q. Both compar
 so the bits of a path do not depend on the anchors.
 
 U is compared as an integer of 32 bits, in the double 2^52 + 2^32 U. The sampler ``uniform_32``
-(ldpflow.numerics.samplers) draws these bits, for two steps from one word.
+(ldpflow.numerics.samplers) draws these bits, for two steps from one word. ``kernel.HALVES`` says whether a
+kernel has this sampler.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ HUGE = 1e300
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """LDP-SGD of LANES replicates. Variates are drawn for CHUNK steps at a time.
 
-    Without running sums, S(i) is updated in the loop that draws the reports. With running sums, the steps
-    of a chunk are made twice: first to draw the reports, then to update the sums.
+    Without running sums, the sum of the iterates is updated in the loop that draws the reports. With running
+    sums, the steps of a chunk are made twice: first to draw the reports, then to update the sums.
     """
     c, gamma, start = settings.c, settings.gamma, settings.theta0
     times, marks, centre = record.times, record.marks, record.centre
@@ -120,7 +121,7 @@ def walk(  # type: ignore[no-untyped-def]
     """
     # Each function has one call here, so that it is compiled once.
     k = first
-    doubted = first  # up to this step a stride has one span, since a longer stride left a doubt
+    doubted = first  # before this step a stride has SPAN steps, since a longer one left a report in doubt
     while k < last:
         if left == 0:
             left = kernel.anchor(theta, eta, anchors, k, centre, problem, mechanism)

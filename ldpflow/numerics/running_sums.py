@@ -4,8 +4,9 @@ S(i) is the sum of the first i iterates, which each path has. Further sums are c
 them. There are two kinds:
 
 * ``after``: sums over S(i) and i. Their function takes one step: (sums, S(i), i, lane).
-* ``transcript``: sums over x = theta_{i-1} - origin and the private gradient A_i. Their function takes TILE
-  steps at once: (sums, tile).
+* ``transcript``: sums over x = theta_{i-1} - origin and the private gradient A_i, where the origin is
+  ``record.centre``. Their function takes TILE steps at once: (sums, tile). A tile is an array of the x and A
+  of these steps.
 
 A named sum has ``count(d)`` numbers for each coordinate, flat over (number, coordinate, lane). A tile has x_j
 of its t-th step at [(2 D t + j) LANES + lane], and A_j is D LANES places further. A number of a sum is read
@@ -97,16 +98,6 @@ def parts(names: Sequence[str], dimension: int) -> dict[str, Any]:
 def after_step(kernel, sums, total, i, lane):  # type: ignore[no-untyped-def]
     for s in range(kernel.AFTER_COUNT):
         kernel.after[s](sums[kernel.AFTER_STARTS[s] : kernel.AFTER_ENDS[s]], total, i, lane)
-
-
-def accumulate(kernel, sums, tile):  # type: ignore[no-untyped-def]
-    for s in range(kernel.TRANSCRIPT_COUNT):
-        kernel.transcript[s](sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]], tile)
-
-
-def clear(kernel, sums):  # type: ignore[no-untyped-def]
-    for s in range(kernel.TRANSCRIPT_COUNT):
-        sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
 
 
 UNROLLED = frozenset({"TILE", "CUBIC", "AFTER_COUNT", "TRANSCRIPT_COUNT"})
@@ -277,14 +268,16 @@ def end_step(kernel, sums, tile, kept, ends):  # type: ignore[no-untyped-def]
         return kept
     for s in range(2 * kernel.D * LANES * kept, 2 * kernel.D * LANES * kernel.TILE):
         tile[s] = 0.0
-    accumulate(kernel, sums, tile)
+    for s in range(kernel.TRANSCRIPT_COUNT):
+        kernel.transcript[s](sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]], tile)
     return 0
 
 
 def restart(kernel, sums, i, kept):  # type: ignore[no-untyped-def]
     """Set the sums over the transcript to 0 if i is a power of two. Returns the steps in the tile."""
     if kernel.TILE_SIZE and i & (i - 1) == 0:
-        clear(kernel, sums)
+        for s in range(kernel.TRANSCRIPT_COUNT):
+            sums[kernel.TRANSCRIPT_STARTS[s] : kernel.TRANSCRIPT_ENDS[s]] = 0.0
         return 0
     return kept
 

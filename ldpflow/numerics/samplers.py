@@ -27,7 +27,7 @@ GROUP = 4  # draws of a lane in a row, with its state in registers
 
 ONE_BITS = U64(0x3FF0000000000000)
 BELOW_ONE = 1.0 - 2.0**-53
-HALF_BITS = U64(0x4330000000000000)  # of 2^52: an integer of 32 bits in its last places is added exactly
+HALF_BITS = U64(0x4330000000000000)  # bits of 2^52; with an integer k < 2^32 in the last places, of 2^52 + k
 TWO_52 = 2.0**52
 
 
@@ -117,9 +117,9 @@ def fill_uniform(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_uniform_32(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Uniform(0, 1): each draw has its own first 32 bits, and the draws of a plane share the further bits.
+    """Uniform(0, 1): each draw has its own first 32 bits. In a plane, the draws of a lane share further bits.
 
-    A comparison with a number needs the shared bits in one of 2^32 draws. Two draws of a plane need them in
+    A comparison with a number needs the shared bits in one of 2^32 draws. Two draws of a lane need them in
     one of 2^51 planes.
     """
     words = np.empty(PLANE // 2 + LANES)

@@ -48,17 +48,12 @@ def source_tree(function: FunctionType) -> ast.FunctionDef:
     code = function.__code__
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename, function.__globals__))
-    if not text:
-        raise LdpflowError(
-            f"the source of kernel function {function.__name__} cannot be read from {code.co_filename}; "
-            "kernels are compiled from source"
-        )
     trees, codes = parse_functions(code.co_filename, text)
     place = (code.co_firstlineno, code.co_name)
     if place not in trees or instructions(codes[place]) != instructions(code):
         raise LdpflowError(
-            f"{code.co_filename} changed after it was imported: kernel function {function.__name__} "
-            "differs from its source; start again"
+            f"{code.co_filename} cannot be read or changed after it was imported: it lacks the source of "
+            f"kernel function {function.__name__}; start again"
         )
     copied: ast.FunctionDef = pickle.loads(pickle.dumps(trees[place]))  # faster than copy.deepcopy
     return copied
@@ -345,7 +340,7 @@ class Case:
 
 @dataclass(frozen=True)
 class KernelPart:
-    """Function of a kernel. Defaults are the case of the caller, and the inlining of the case."""
+    """Function of a kernel. By default it has the case of its caller, and the inlining of this case."""
 
     function: Function
     case: Case | None = None
@@ -378,7 +373,7 @@ def specialise(
     """Rewrite a kernel function for a case, with all functions that it calls.
 
     Without ``inlining`` the function has the inlining of the case. ``options`` are further options of
-    numba.njit. A value that the case lacks and an unknown name are a NameError.
+    numba.njit. A NameError names a value that the case lacks, or an unknown name.
     """
     assert isinstance(function, FunctionType)
     code = function.__code__
@@ -400,22 +395,18 @@ def specialise(
     inlining = inlining or case.inlining
     references: dict[str, Any] = {}
     targets = visible | rewriter.parts
-    for name in global_names(tree, local):
-        if name in targets:
-            references[name] = resolve(function, name, targets[name], case, inlining)
-        elif not hasattr(builtins, name):
-            raise NameError(f"{what}: name {name} is not defined")
-    return Specialised(function, tree, references, INLINING[inlining] | dict(options))
-
-
-def global_names(tree: ast.FunctionDef, local: set[str]) -> list[str]:
-    found = {
+    read = {
         node.id
         for statement in tree.body
         for node in ast.walk(statement)
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
-    return sorted(found - local)
+    for name in sorted(read - local):
+        if name in targets:
+            references[name] = resolve(function, name, targets[name], case, inlining)
+        elif not hasattr(builtins, name):
+            raise NameError(f"{what}: name {name} is not defined")
+    return Specialised(function, tree, references, INLINING[inlining] | dict(options))
 
 
 def resolve(function: FunctionType, name: str, target: Any, case: Case, inlining: str) -> Any:

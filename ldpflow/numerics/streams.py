@@ -28,7 +28,7 @@ STRIDE = PLANE + LANES
 planes fall into one set of the first-level cache, and with ten planes a kernel loses half its speed."""
 
 STREAM_VERSION = 1
-"""Raised if an address gives other bits. Every part stores it."""
+"""Increased when an address gets other bits. Every Parquet part of a run stores it."""
 
 
 def address_digests(seed: int, role: str, key: str, replicates: Iterable[int]) -> list[bytes]:

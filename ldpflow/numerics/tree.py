@@ -63,7 +63,7 @@ class NoiseTree:
     """
 
     variance: float
-    early_variance: float | None = None
+    early_variance: float = 1.0
     early: int = 0
     levels: int | None = None
     left: bool = False
@@ -78,8 +78,6 @@ class NoiseTree:
 
     def groups(self, level: int, steps: int) -> list[tuple[float, range]]:
         index = self.indices(level, steps)
-        if self.early_variance is None:
-            return [(self.variance, index)]
         early = len(range(index.start, self.early >> level, index.step))
         return [(self.early_variance, index[:early]), (self.variance, index[early:])]
 

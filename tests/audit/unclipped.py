@@ -7,12 +7,9 @@ from ldpflow.numerics.streams import LANES, STRIDE
 
 
 class Unclipped(ClippedGaussian):
-    """The noise of clipping, without the clipping."""
-
     kind: Literal["unclipped"] = "unclipped"
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):
-    """What Unclipped does."""
     for j in range(kernel.D):
         g[j * LANES + lane] += mechanism.deviation * noise[j * STRIDE + at]

@@ -13,10 +13,10 @@ UNEVEN = "deployed_response --epsilon 1 --set answer_below=0.2 --set answer_abov
         ("--reports 3 --epsilon 2", "epsilon = 2:|All 3 reports of one user|epsilon = 6:|Viswanath 2015"),
         # A formula gives 2.619, but three people in a known order leak 2.956.
         ("--response-rate 0.6667 --epsilon 3", "No guarantee beyond those above"),
-        (UNEVEN, "One report Against|epsilon = 0.25:|All 4 reports|epsilon = 1:|e^2.504 = 12.23 times"),
+        (UNEVEN, "One report Against|epsilon = 0.25:|All 4 reports|epsilon = 1:|e^2.505 = 12.24 times"),
         # Of pure DP e^eps 5% for eps = 1 and 1 - .95 e^-eps for eps = 3, of Gaussian DP Phi(mu - 1.645).
-        ("--epsilon 1", "afterwards. A test of|at most 13.6% (without|mu = 1.232. A test of|most 34.0%"),
-        ("--epsilon 3", "second in at most 95.3% (without|mu = 3.341. A test of|second in at most 95.5%"),
+        ("--epsilon 1", "afterwards. Let a test|at most 13.6% of|mu = 1.233. Let a test|most 34.0%"),
+        ("--epsilon 3", "it in at most 95.3% of|mu = 3.341. Let a test|it in at most 95.6% of"),
     ],
 )
 def test_text(ldpflow, arguments, said):

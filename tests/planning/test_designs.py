@@ -101,7 +101,7 @@ def test_rows(plan):
     assert 1.0 < min(ratios) and max(ratios) < 15.0  # in the unit of the data on every scale
     assert min(row["coverage"] for row in plan.rows) > 0.85
     split = [row["protocol"] for row in plan.rows].index("sgd_epsilon")
-    assert plan.analysis_settings(split)["mechanism"]["epsilon"] == 1.0
+    assert plan.designs[split].parts["mechanism"].epsilon == 1.0
 
 
 def test_a_terminal_shows_the_best_designs(plan, capsys, monkeypatch):

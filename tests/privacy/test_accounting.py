@@ -69,7 +69,7 @@ def test_the_bridge_is_valid_and_tight():
         (lambda: accounting.mu_of_pure(-1.0), "epsilon: -1.0"),
         (lambda: accounting.epsilon_of(1.0, 1.0), "delta: 1.0"),
         (lambda: accounting.shuffled_guarantee(4.0, 0.0, 10**4, 5e-7), "epsilon0: 4.0"),
-        (lambda: DpSsgd(epsilon=0.03).resolved(LeastSquares(), 10**6), "algorithm.epsilon.* at most 0.02402"),
+        (lambda: DpSsgd(epsilon=0.03).resolved(LeastSquares(), 10**6), "algorithm.epsilon.* at most 0.02401"),
         (lambda: DpSsgd().resolved(LeastSquares(), 100), "grid.n: 100"),
     ],
 )

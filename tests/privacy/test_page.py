@@ -2,13 +2,16 @@
 
 import json
 import math
+import re
 
 import dp_accounting
 import pytest
+from mpmath import mp, mpf
 
 from ldpflow.components.mechanisms import MECHANISMS, PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.numerics import accounting
+from ldpflow.numerics.constants import workdps
 from ldpflow.practice.privacy import releases
 from ldpflow.practice.privacy.page import CollectionDesign, amplify, privacy_page
 from tests.oracles import laplace_losses, nonresponse
@@ -64,14 +67,44 @@ def test_laplace_is_the_oracles(budget, reports, delta):
 
 
 @pytest.mark.parametrize("order", [1.25, 2.0, 8.0, 32.0])
-@pytest.mark.parametrize("budget", BUDGETS)
+@pytest.mark.parametrize("budget", [1e-9, 1e-6, *BUDGETS])
 def test_renyi_divergences(budget, order):
+    """A small budget loses half of the digits of a literal formula, and integration loses all."""
     laplace = releases.renyi_divergence(budget, order, laplace=True)
-    assert laplace == pytest.approx(laplace_losses.renyi(budget, order), rel=1e-7)
-    p = 1.0 / (1.0 + math.exp(-budget))
-    sums = p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)
-    response = releases.renyi_divergence(budget, order)
-    assert response == pytest.approx(math.log(sums) / (order - 1), rel=1e-9)
+    if budget > 0.1:
+        assert laplace == pytest.approx(laplace_losses.renyi(budget, order), rel=1e-7)
+    with workdps(80):
+        a, e = mpf(order), mpf(budget)
+        p = 1 / (1 + mp.exp(-e))
+        response = mp.log(p**a * (1 - p) ** (1 - a) + (1 - p) ** a * p ** (1 - a)) / (a - 1)
+        of_noise = (a * mp.exp((a - 1) * e) + (a - 1) * mp.exp(-a * e)) / (2 * a - 1)
+        expected = float(response), float(mp.log(of_noise) / (a - 1))
+    assert (releases.renyi_divergence(budget, order), laplace) == pytest.approx(expected, rel=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 0.999, 1.0, 30.0, 1e4])
+def test_mu_of_small_and_large_budgets(epsilon):
+    """1/(1 + e^eps) = Phi(-mu/2), or e^eps/(1 + e^eps) = 1/2 + erf(mu/sqrt(8))/2."""
+    with workdps(60):
+        mu = mpf(accounting.mu_of_pure(epsilon))
+        difference = mp.erf(mu / mp.sqrt(8)) / mp.tanh(mpf(epsilon) / 2) - 1
+        logarithm = mp.log(mp.erfc(mu / mp.sqrt(8)) / 2) + mp.log1p(mp.exp(mpf(epsilon)))
+    assert abs(difference) < 1e-15 and abs(logarithm) < 1e-12 * max(1.0, epsilon)
+
+
+def test_printed_bounds_are_rounded_up_and_limits_down():
+    found = [accounting.rounded(x) for x in (3 * 0.1, math.log(2.0), 1.0, 123412.0, 1.0000001e-12)]
+    assert found == ["0.3", "0.6932", "1", "1.235e+05", "1.001e-12"]
+    assert accounting.rounded(0.69319, up=False) == "0.6931"
+    own = page("randomized_response", {"epsilon": math.log(2.0)})
+    text = " ".join(own.text().split())
+    assert "epsilon = 0.6932" in text and "at most 66.7% sure" in text
+    for words in re.findall(r"rho = (\S+);|mu = (\S+)\. ", text):
+        (printed,) = filter(None, words)
+        assert float(printed) >= (own.guarantees[0].rho if words[0] else own.guarantees[0].mu)
+    shown = page("laplace", {"epsilon": 1e4}, reports=3)
+    json.dumps(shown.to_dict(), allow_nan=False)
+    assert "= inf" not in shown.text()
 
 
 def test_renyi_divergences_of_gaussian_noise_and_of_a_budget_beyond_floating_point():

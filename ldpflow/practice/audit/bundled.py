@@ -3,8 +3,9 @@
 A mechanism is audited on two gradients that are as far apart as the gradients of two records can be. Its
 outputs are the reports of a path with a constant gradient, made by the kernel function of the mechanism.
 
-A protocol is audited on the report of one user whose value lies in a given bin. The output is F^ from this
-report. F^ determines the report. For ``rounds`` the output is the answer at one threshold.
+A protocol is audited on the report of one user whose value lies in a given bin. The output is the estimate
+of the distribution function from this report alone. This estimate determines the report. For ``rounds`` the
+output is the answer at one threshold.
 
 A function of ldpflow.client is audited on its reports on two values of a user. A seeded generator replaces
 that of the system, so an audit can be repeated. The claim is that of the mechanism or protocol whose reports

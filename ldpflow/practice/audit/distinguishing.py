@@ -46,16 +46,11 @@ class Claim(NamedTuple):
     value: float
     delta: float = 0.0
 
-    @property
-    def parameter(self) -> str:
-        return "mu" if self.notion == "gaussian" else "epsilon"
-
 
 def claim_of(statement: PrivacyStatement) -> Claim:
-    promises = statement.notion != "none"
-    if promises and statement.mu is not None:
+    if statement.mu is not None:
         return Claim("gaussian", statement.mu)
-    if promises and statement.epsilon is not None:
+    if statement.epsilon is not None:
         return Claim("approximate" if statement.delta else "pure", statement.epsilon, statement.delta or 0.0)
     raise InputError("privacy_notion", statement.notion, "a notion with epsilon or mu")
 
@@ -122,8 +117,8 @@ class Score(NamedTuple):
 class Event(NamedTuple):
     """Event score > threshold, or score <= threshold if ``above`` is False.
 
-    p is its probability on the second input if ``swapped``, else on the first. ``bound`` comes from the
-    outputs on which the event was chosen, so it must not be reported.
+    p is its probability on the second input if ``swapped``, else on the first. q is that on the other input.
+    ``bound`` comes from the outputs on which the event was chosen, so it must not be reported.
     """
 
     score: Score
@@ -137,9 +132,6 @@ class Event(NamedTuple):
         p, q = (second, first) if self.swapped else (first, second)
         a, b = (int(((self.score.values(each) > self.threshold) == self.above).sum()) for each in (p, q))
         return a, len(p), b, len(q)
-
-    def words(self) -> str:
-        return f"{self.score.name} {'>' if self.above else '<='} {self.threshold:.6g}"
 
 
 def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
@@ -316,14 +308,14 @@ def run_audit(
         name=component.kind,
         settings=settings,
         notion=claim.notion,
-        parameter=claim.parameter,
+        parameter="mu" if claim.notion == "gaussian" else "epsilon",
         claim=claim.value,
         delta=claim.delta,
         bound=max(0.0, float(lower_bounds(*counts, claim, confidence))),
         confidence=confidence,
         samples=samples,
         inputs=chosen.name,
-        test=test.words(),
+        test=f"{test.score.name} {'>' if test.above else '<='} {test.threshold:.6g}",
         first=counts[0] / counts[1],
         second=counts[2] / counts[3],
     )

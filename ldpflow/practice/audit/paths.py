@@ -168,8 +168,10 @@ def lists(
     """
 
     def draw(which: int, count: int, stage: int) -> Floats:
-        path = paths[which]
-        users = None if secret_order else in_list_order(path.problem.stored_records())
+        path, users = paths[which], None
+        if not secret_order:  # a random state from which users are drawn in the order of the list
+            order = np.repeat(np.arange(path.problem.stored_records(), dtype=np.uint64), LANES)
+            users = np.concatenate([np.zeros(1, np.uint64), order])
 
         def run(replicates: range) -> Floats:
             found = [
@@ -181,12 +183,6 @@ def lists(
         return draw_batches(count, stage, run)
 
     return Neighbours(name, draw)
-
-
-def in_list_order(count: int) -> NDArray[np.uint64]:
-    """Random state from which users are drawn in the order of the list."""
-    order = np.repeat(np.arange(count, dtype=np.uint64), LANES)
-    return np.concatenate([np.zeros(1, np.uint64), order])
 
 
 def regression_paths(
@@ -219,9 +215,8 @@ def estimates(record: PathRecord) -> Floats:
 
 def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
     """Neighbours that differ in a record of the gradient set of a step, or of the first threshold set."""
-    algorithm = algorithm.model_copy(update={"iterations": STEPS, "infeasible_is": "warned", "theta0": 0.0})
-    if algorithm.eta is None:
-        algorithm = algorithm.model_copy(update={"eta": 0.01})
+    given = {"iterations": STEPS, "infeasible_is": "warned", "theta0": 0.0, "eta": algorithm.eta or 0.01}
+    algorithm = algorithm.model_copy(update=given)
     records, level = 4, 0
     if isinstance(algorithm, DpAmbssgd):
         # The private threshold (DP-STAT) needs s >= 4 Gamma.

@@ -51,7 +51,8 @@ if TYPE_CHECKING:
 
 SHORT = 0.03  # an interval holds its level if its coverage is above the level less this
 LEAST_SHIFT = 0.25
-"""Half the distance of rounded values, in standard errors, above which a row warns. No rank above 1."""
+"""A row warns if half the distance of rounded values exceeds this many standard errors. Above 1 it has no
+rank."""
 
 RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
 LIARS = 0.01  # share of adversarial users in a comparison from a pilot
@@ -59,14 +60,14 @@ DELTA = 1e-6  # delta of the guarantee with a shuffler
 AGREES = 0.05  # largest relative difference between half widths of two simulations without a caution
 
 EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
-"""Budgets of a search, 200 a decade up to 12, to three decimals."""
+"""Budgets that a search tries: 200 in each decade up to 12, rounded to three decimals."""
 
 USERS: tuple[int, ...] = tuple(
     dict.fromkeys(math.floor(10.0 ** (i / 100) * (1 + 1e-12)) for i in range(1201))
 )
-"""Numbers of users of a search, 100 a decade up to 10^12."""
+"""Numbers of users that a search tries: 100 in each decade up to 10^12."""
 
-CHECKING = 400  # replicates with the users that a search found
+CHECKING = 400  # replicates that check the number of users found by a search
 
 Row = dict[str, Any]
 Pair = tuple[Row, Forecast]
@@ -148,8 +149,8 @@ def compare_designs(
 
     n counts the users asked. ``ends`` is the public range of the values. If it is None, protocols that need a
     range have no rows. ``half_width`` is one number for all quantiles, or one for each in the order of
-    ``taus``. ``replicates`` is the size of a batch of replicates: a row takes up to six. Other settings are
-    those of :class:`Target` and :class:`PlanOptions`.
+    ``taus``. ``replicates`` is the size of a batch of replicates. A row takes up to six batches. Other
+    settings are those of :class:`Target` and :class:`PlanOptions`.
 
     Returns
     -------
@@ -258,9 +259,9 @@ def describe_design(name: str, designs: Mapping[str, list[Row]]) -> str:
 
 
 def shuffled_budget(epsilon: float, users: int) -> float | None:
-    """Largest budget of a report, to .001, whose shuffled reports are (epsilon, DELTA)-DP.
+    """Largest budget of a report, to .001, with which shuffled reports are (epsilon, DELTA)-DP.
 
-    None if no budget above epsilon is, by :func:`ldpflow.numerics.accounting.shuffled_guarantee`.
+    None if :func:`ldpflow.numerics.accounting.shuffled_guarantee` proves it for no budget above ``epsilon``.
     """
     most = min(largest_local_epsilon(users, DELTA), EPSILONS[-1])
     larger = [k / 1000 for k in range(math.floor(most * 1000), math.floor(epsilon * 1000), -1)]
@@ -335,8 +336,8 @@ def predict_row(
     if grid_shift > LEAST_SHIFT:
         row["cautions"].append(
             f"values lie {t.grid:g} apart: the interval is about the quantile of a smooth law, up to "
-            f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values. It may cover the second "
-            "one less often"
+            f"{t.grid / 2:g} ({grid_shift:.2f} SE) from that of the rounded values. It may cover the "
+            "quantile of the rounded values less often"
         )
     found = None if row["interval"] is None else simulate_precisely(forecast, n, epsilon, replicates, seed)
     if found is not None:
@@ -414,7 +415,9 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
         cautions.append(f"no epsilon is known at which {row['n']:,} users reach {half_width:g}")
     found = forecast.simulate(needed, epsilon, min(replicates, CHECKING), seed + 2)
     if found is None:
-        cautions.append(f"n = {needed:,} is not simulated, but from the expected length of {interval}")
+        cautions.append(
+            f"n = {needed:,} follows from the expected length of {interval}, without a simulation"
+        )
     elif (reached := found.half_width()) / half_width - 1.0 > AGREES:
         cautions.append(f"n = {needed:,} gives {reached:.3g}, not {half_width:g}, when simulated again")
     elif level_state(row["level"], covered := found.coverage(row["quantile"]), len(found.estimate)) == FAILS:
@@ -436,7 +439,7 @@ def find_budget(row: Row, forecast: Forecast, half_width: float, replicates: int
     if not isinstance(forecast, SgdForecast):
         return first_of(EPSILONS, lambda e: reaches(forecast, n, e, half_width, count, seed))
     budgets = EPSILONS
-    # No method may be recommended at the largest budget, but one at the row's.
+    # A method may be recommended at the row's budget, although none is recommended at the largest.
     if math.isinf(forecast.expected_half_width(n, EPSILONS[-1])):
         budgets = EPSILONS[: bisect_right(EPSILONS, row["epsilon"])]
 

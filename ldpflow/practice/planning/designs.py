@@ -1,8 +1,8 @@
 """Design of a collection: the study file that later commands read.
 
 The file is an ordinary study with one path or protocol, one n, one level and one interval method. With a
-pilot, c and theta0 are functions of its values, and every user receives them. A public file holds no other
-fact about a pilot. Its law is ``unknown``, and it cannot be simulated.
+pilot, c, theta0 or the edges of bins may be functions of its values, and every user receives them. A public
+file holds no other fact about a pilot. Its law is ``unknown``, and it cannot be simulated.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from ldpflow.components.problems.quantile import UNKNOWN
 from ldpflow.errors import InputError
-from ldpflow.practice.transcripts.collection import OF_QUANTILES, analysis_settings, table_of
+from ldpflow.practice.transcripts.collection import OF_QUANTILES, table_of
 from ldpflow.results.arena import probability_to_hold
 from ldpflow.settings import Settings
 from ldpflow.study.entry import PILOT_VALUES
@@ -32,8 +31,8 @@ def enough_replicates(level: float) -> int:
 class Design:
     """Components of one collection by table of a study file, and the number of users who answer.
 
-    ``reports``: reports of each user in all collections together. ``of_pilot``: settings that are functions
-    of the pilot, if there is one. ``taus``: levels of the quantiles, if they are not those of the problem.
+    ``reports`` is the number of reports of each user in all collections. ``of_pilot`` names the settings that
+    are functions of a pilot. ``taus`` has the levels of the quantiles, if they are not those of the problem.
     """
 
     parts: Mapping[str, Settings] = field(repr=False)  # hidden, since they have a pilot's values
@@ -43,15 +42,8 @@ class Design:
     of_pilot: tuple[str, ...] = ()
     taus: Sequence[float] = ()
 
-    def analysis_settings(self, tau: float | None = None) -> dict[str, Any]:
-        """Settings of ``analyse`` for reports of this design. ``tau``: the quantile, if there are several."""
-        found = analysis_settings(self.parts) | {"level": self.level}
-        if tau is not None and "tau" in found["problem"]:
-            found["problem"]["tau"] = tau
-        return found
-
     def text(self, public: bool, unit: str | None) -> str:
-        """Text of the study file. ``public``: c and theta0 are its only facts about the pilot."""
+        """Text of the study file. If ``public``, its only facts about the pilot are c, theta0 and edges."""
         tables = {name: table_of(part) for name, part in self.parts.items()}
         problem = tables["problem"]
         if self.taus:

@@ -2,8 +2,8 @@
 
 The asymptotic variance of an estimate says nothing about the bias inside bins, the gain of isotonic
 regression, the users that ``rounds`` spends on its search, and the length of the interval. A simulation from
-the exact law of the counts has all of them, and takes half a second. LDP-SGD is simulated user by user, with
-the interval that a plan recommends for its path.
+the exact law of the counts includes all of this, and takes half a second. LDP-SGD is simulated user by user,
+with the interval that a plan recommends for its path.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ METHODS: dict[str, IntervalMethod] = {
 class Target:
     """Quantile to estimate.
 
-    ``together``: levels of all quantiles that are wanted from the same users, increasing. ``source``: what
+    ``together`` has the increasing levels of all quantiles that are wanted from the same users. ``source``
     gives LDP-SGD its steps and its recommended method. The other fields are those of :class:`PlanOptions`.
     """
 
@@ -106,10 +106,6 @@ class Target:
     def quantiles(self) -> int:
         return len(self.together)
 
-    @property
-    def place(self) -> int:
-        return self.together.index(self.tau)
-
     @cached_property
     def grid(self) -> float:
         """Distance between neighbouring values of a rounded column, 0 for values that are not rounded."""
@@ -137,7 +133,10 @@ class Target:
 
 
 class Simulated(NamedTuple):
-    """Estimates and intervals of replicates, shape (replicates,). An undefined interval has limits NaN."""
+    """Estimates and intervals of replicates, shape (replicates,). An undefined interval has limits NaN.
+
+    ``range_end`` says whether an interval ends at the public range.
+    """
 
     estimate: Floats
     lower: Floats
@@ -193,7 +192,7 @@ class Forecast(ABC):
 
     @abstractmethod
     def simulate(self, n: int, epsilon: float, replicates: int, seed: int) -> Simulated | None:
-        """Simulate replicates; None if there is no interval or it cannot be simulated, as a caution says."""
+        """Simulate replicates. None if there is no interval or it cannot be simulated: a caution says why."""
 
     def interval(self, n: int, epsilon: float) -> str | None:
         """Name of the interval of the row, or None if no interval is recommended."""
@@ -382,7 +381,7 @@ class CellsForecast(SgdForecast):
 
     def __init__(self, target: Target, steps: Algorithm | None = None) -> None:
         super().__init__(target, steps)
-        self.dimension, self.coordinate = target.quantiles, target.place
+        self.dimension, self.coordinate = target.quantiles, target.together.index(target.tau)
 
     def bits(self, n: int, epsilon: float) -> float:
         return math.log2(self.target.quantiles + 1)
@@ -401,7 +400,7 @@ class CellsForecast(SgdForecast):
 
     def liars_level(self, epsilon: float, push: str) -> float:
         t = self.target
-        return level_with_liars(t.tau, epsilon, t.liars, push, t.place + 1, t.quantiles)
+        return level_with_liars(t.tau, epsilon, t.liars, push, self.coordinate + 1, t.quantiles)
 
     def method(self, name: str) -> IntervalMethod:
         return TranscriptRegression(degree=2, separate=True, variance="residual")  # as ldpflow analyse has it
@@ -477,10 +476,6 @@ class OneShotForecast(CountsForecast):
     def parts(self, n: int, epsilon: float) -> dict[str, Settings]:
         update = {"epsilon": float(epsilon), "k": self.bins(n, epsilon), "scale_guess": None}
         return {"protocol": self.template.model_copy(update=update)}
-
-    def width(self, n: int, epsilon: float) -> float:
-        low, high = self.template.range
-        return float(high - low) / self.bins(n, epsilon) * self.target.slope
 
     def bits(self, n: int, epsilon: float) -> float:
         return float(self.protocol(epsilon).bits(n))

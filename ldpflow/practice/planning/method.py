@@ -34,7 +34,7 @@ from ldpflow.simulators.approach import Approach
 
 RATIO = 1.08  # ratio of consecutive times; the iterates between two times get one normal law
 NODES = 40  # points that represent a normal law
-MARGIN = 10.0  # one spare digit, since replicates of a path differ
+MARGIN = 10.0  # factor on the rounding errors, since replicates of a path differ
 
 
 class ExpectedFit(NamedTuple):
@@ -121,7 +121,7 @@ def recommend_method(arrival: Arrival, case: Approach | None = None) -> str | No
 
     Intervals around averages (BB, BM, SN) need many relaxation times: with fewer they are too short, even
     without bias. Transcript regression does not inherit the average's bias, but is biased if its polynomial
-    does not fit the law of ``case``. None for ``case``: this bias is not predicted.
+    does not fit the law of ``case``. If ``case`` is None, this bias is not predicted and not considered.
     """
     k, bias = arrival.relaxation_times, abs(arrival.bias)
     long = k >= FEWEST_TIMES["TR3"]

@@ -28,7 +28,6 @@ from ldpflow.practice.planning.forecasts import METHODS
 from ldpflow.practice.planning.method import RECOMMENDED
 from ldpflow.practice.planning.rows import NAMED, PlanRow, cautions_of, complete, source_rows, study_rows
 from ldpflow.practice.planning.sources import OwnSteps, source_of
-from ldpflow.practice.transcripts.collection import read_collection
 from ldpflow.store.run_store import RunStore
 from ldpflow.study import Entry, Study
 
@@ -120,7 +119,8 @@ class Plan:
         """Advice, a table of the settings that differ and of the main results, and the number of cautions."""
         lines = lines_of(self)
         form = "  ".join(f"{{:>{max(map(len, column))}}}" for column in zip(*lines, strict=True))
-        return "\n".join([*self.advice, *(form.format(*line) for line in lines), last_line(self)])
+        last = f"cautions: {len(self.cautions)} (plan.cautions); all {len(self.rows)} rows: plan.table()"
+        return "\n".join([*self.advice, *(form.format(*line) for line in lines), last])
 
     __repr__ = __str__
 
@@ -129,32 +129,6 @@ class Plan:
         import pyarrow as pa
 
         return pa.Table.from_pylist(self.rows)
-
-    def analysis_settings(self, row: int | None = None) -> dict[str, Any]:
-        """Settings of ``analyse`` for reports that are collected by the design of a row.
-
-        The settings are problem, mechanism, steps and start, or the protocol, and the recommended method if
-        there is one.
-
-        Parameters
-        ----------
-        row : int, optional
-            Index of the row. It may be left out if there is only one.
-
-        Raises
-        ------
-        InputError
-            If there are several rows and ``row`` is None, or ``analyse`` cannot read such reports.
-        """
-        last = len(self.rows) - 1
-        if row not in range(last + 1) and not (row is None and last == 0):
-            raise InputError("row", row, f"a row of the plan, from 0 to {last}")
-        design = self.designs[row or 0]
-        if design is None:
-            raise InputError("row", row, "a row with an interval", self.rows[row or 0]["cautions"])
-        found = design.analysis_settings(self.rows[row or 0].get("tau"))
-        read_collection(found)
-        return found
 
     def write_design(
         self,
@@ -176,8 +150,9 @@ class Plan:
         protocol : str, optional
             Design of a comparison. By default the best one is written.
         public : bool
-            Whether to leave out the law of the values: file, column and table of a pilot. c and theta0, which
-            every user receives, remain. ``analyse`` reads such a file, ``sweep`` cannot simulate it.
+            Whether to leave out the law of the values: file, column and table of a pilot. c, theta0 and
+            edges, which every user receives, remain. ``analyse`` reads such a file, ``sweep`` cannot simulate
+            it.
         unit : str, optional
             Unit of the data, in words.
         force : bool
@@ -224,7 +199,8 @@ class Plan:
         Returns
         -------
         bool
-            Whether the recommended method is good at every row. False if a row has no recommended method.
+            Whether the recommended method is good at every row with a predicted arrival. False if such a row
+            has no recommended method.
 
         Raises
         ------
@@ -298,7 +274,7 @@ def plan(study: Study | str | os.PathLike[str] | None = None, **options: Any) ->
 
 
 def lines_of(found: Plan) -> list[list[str]]:
-    """Lines of the table of a plan. The first has the names of columns. *: the design to take."""
+    """Lines of the table of a plan. The first has the names of columns. A star marks the design to take."""
     rows = found.best_rows() or found.rows
     names = [name for name in (*NAMED, "n", "level", "coordinate") if name in rows[0]]
     names = distinguishing_columns(names, rows, implied=True)
@@ -309,14 +285,6 @@ def lines_of(found: Plan) -> list[list[str]]:
     for line, row in zip(texts, rows, strict=True):
         line[0] += " *" if row.get("best") else ""
     return [names, *texts]
-
-
-def last_line(found: Plan) -> str:
-    """Line below the table of a plan: number of rows left out and of cautions."""
-    left = len(found.rows) - len(found.best_rows() or found.rows)
-    legend = "*: the design to take; " if any(row.get("best") for row in found.rows) else ""
-    legend += f"rows not shown: {left}; " if left else ""
-    return f"{legend}cautions: {len(found.cautions)} (plan.cautions); all columns: plan.table()"
 
 
 def plan_comparison(
@@ -348,12 +316,10 @@ def plan_rows(rows: Sequence[PlanRow], given: PlanOptions, study: Study | None =
         facts: dict[str, Any] = {"replicates": CHECK_REPLICATES, "seed": 1, "methods": oracle, "name": "plan"}
         checks = [Study(**row.simulator.parts(), n=row.n, level=row.level, **facts) for row in rows]
     values = [row.values(given) for row in rows]
-    names = [list(row) for row in values]
     # All rows have the same columns. A setting that a problem does not have is None.
-    settings = dict.fromkeys(name for each in names for name in each[: each.index("n")])
-    measures = dict.fromkeys(name for each in names for name in each[each.index("n") :])
+    names = dict.fromkeys(name for row in values for name in row)
     return Plan(
-        [{name: row.get(name) for name in (*settings, *measures)} for row in values],
+        [{name: row.get(name) for name in names} for row in values],
         cautions_of(rows),
         any(row.refused for row in rows),
         checks,

@@ -46,11 +46,12 @@ PER_GROUP = ("n_per_group", "arrival_per_group")
 
 @dataclass(eq=False)
 class PlanRow:
-    """Path at n users, a level and a coordinate. ``settings``: the columns that identify it.
+    """Path at n users, for a level and a coordinate. ``settings`` has the columns that identify the path.
 
-    ``arrival`` is under the law itself, or None if it is not predicted. ``worst`` is the arrival that the
-    verdict of a pilot or bounds is from, None for a study. ``needs`` has these columns. Each is None without
-    the half width or difference that it is for. Those of the average are None if the path does not arrive.
+    ``arrival`` is predicted under the law itself, or None. For a pilot or bounds, ``worst`` is the arrival
+    whose verdict the row has. For a study it is None. ``needs`` has the columns below. A column is None
+    without the half width or the difference that it is for. If the path does not arrive, only the two columns
+    of the recommended method may have a value.
 
     * n_needed, arrival_needed: fewest users for the half width by the oracle, and the verdict at that n
     * epsilon_needed: smallest budget for the half width by the oracle, to three digits; infinite if no budget
@@ -296,8 +297,8 @@ def sentences(row: PlanRow) -> list[str]:
         head += f", level {row.level:g}"
     found, verdict = [], f"{head}: {row.verdict.replace('_', ' ')} for an average: {arrival.describe()}."
     if case is None:  # a vector, whose slowest direction decides
-        remedy = "Take a larger n, larger steps (c), or a start nearer to theta*."
-        found = [f"{verdict} {remedy}"] if row.refused else []
+        if row.refused:
+            found.append(f"{verdict} Take a larger n, larger steps (c), or a start nearer to theta*.")
         return [*found, f"{row.settings['problem']}: bias, coverage and verdict count only the start's bias."]
     if row.verdict != "arrived":
         if row.worst is not None:
@@ -362,8 +363,7 @@ def with_length(row: PlanRow, arrival: Arrival, method: str) -> str:
 
 
 def upwards(n: float) -> str:
-    if n <= 0:
-        return "1"
+    """n > 0, rounded up to two digits."""
     unit = 10.0 ** (math.floor(math.log10(n)) - 1)
     return f"{math.ceil(n / unit * (1 - 1e-12)) * unit:.1e}".replace("e+0", "e").replace("e+", "e")
 
@@ -389,13 +389,11 @@ def arrival_cautions(study: Study) -> list[tuple[str, str]]:
         ]
         if lost:
             n, _, place, arrival = max(lost, key=lambda each: each[:2])
-            others = ", ".join(f"{other:,}" for other in sorted({each[0] for each in lost} - {n}))
             verdict = arrival.verdict.replace("_", " ")
             line = (
                 f"{describe_simulator(simulator, approach(simulator, n, place))}, n {n:,}: {verdict} for an "
                 f"average: {arrival.describe()}. The oracle's interval would cover "
-                f"{arrival.coverage(level):.2f} at level {level:g}"
-                f"{f'; no arrival at n = {others}' if others else ''} (ldpflow plan says what to change)"
+                f"{arrival.coverage(level):.2f} at level {level:g} (ldpflow plan says what to change)"
             )
             lines.append((verdict, line))
         for place in range(simulator.dimension):

@@ -60,7 +60,7 @@ RELAXATION_TIMES = 60.0
 
 GAMMA = 0.51
 RESAMPLES = 200
-EQUAL_PARTS = 64  # of equal mass, for the bins of histograms
+EQUAL_PARTS = 64  # bins of histograms with equal shares of a pilot
 BLOCKS = 20_000  # blocks of neighbouring values: columns with more values are resampled by block
 
 SURE_BIAS = 0.5
@@ -70,8 +70,8 @@ SURE_VALUES = 200
 """Fewest values of a pilot for which TR is recommended."""
 
 FIELDS = ("pilot", "column")  # names of the source and its column in messages
-FEWEST_CODES = 3  # records that share a value before it may be a code for no value
-LEAST_CODES = 0.001
+FEWEST_CODES = 3  # fewest records that share a value, if it is taken for a code for no value
+LEAST_CODES = 0.001  # smallest share of these records
 
 
 class StepDesign(NamedTuple):
@@ -112,11 +112,11 @@ class Source:
     transform: Transform = None  # scale of its laws, steps and starts
 
     def scales(self, ends: tuple[float, float]) -> Mapping[str, OwnSteps]:
-        """The source on further scales for the bins of histograms, by name. ``ends``: the public range."""
+        """The source on further scales for bins of histograms, by name. ``ends`` is the public range."""
         return {}
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
-        """Values near the quantile that many records share, each after the distance of its level from tau."""
+        """Values near the quantile that many records share, as pairs (distance of level from tau, value)."""
         return []
 
     def spacing(self, law: Law) -> float:
@@ -158,13 +158,13 @@ class OwnSteps(Source, ABC):
         """The path under every law that is tried: resampled pilots, or laws within the bounds."""
 
     def sparsities(self, case: Approach) -> tuple[float, float]:
-        """Smallest and largest 1/f of the central share of the laws tried."""
+        """Smallest and largest :meth:`sparsity` among the central share of the laws tried."""
         found = list(map(self.sparsity, self.tried(case)))
         low, high = np.quantile(found, [(1 - self.share) / 2, (1 + self.share) / 2])
         return float(low), float(high)
 
     def sparsity(self, case: Approach) -> float:
-        """1/f at the quantile, f the density of the values in their unit."""
+        """1/f at the quantile, where f is the density of the values in their unit."""
         scale = float(slope(self.transform, case.law.quantile(case.tau)))
         return scale / case.law.density_at_quantile(case.tau)
 
@@ -189,7 +189,7 @@ class OwnSteps(Source, ABC):
 
 @dataclass(frozen=True)
 class Pilot(OwnSteps):
-    """A pilot's column, of a file or a table in memory. ``given``: the options of the plan."""
+    """A pilot's column, of a file or a table in memory. ``given`` has the options of the plan."""
 
     judged_by = "number 190 of 200 resampled pilots (the best first)"
     share = 0.9
@@ -312,7 +312,7 @@ class Pilot(OwnSteps):
         return found + self.atom_cautions(problem.tau)
 
     def near_atoms(self, tau: float) -> list[tuple[float, Atom]]:
-        """Values near the quantile that many records share, each after the distance of its level from tau.
+        """Values near the quantile that many records share, as pairs (distance of level from tau, value).
 
         A value is near if its level is among those over which the law is smoothed. With jitter, a value does
         not count if its records, spread over the width of the jitter, have at most the law's density at the
@@ -340,7 +340,7 @@ class Pilot(OwnSteps):
             moved = abs(float(np.quantile(self.values, tau) - np.quantile(self.read.values, tau)))
             found.append(
                 f"jitter = {w:g} moves the {tau:g}-quantile by at most {w / 2:g}, in this pilot by "
-                f"{moved:.3g}: intervals are about the moved one"
+                f"{moved:.3g}: intervals are about the moved quantile"
             )
         if near:
             shares = ", ".join(f"{atom.value:g} ({atom.share:.1%})" for _, atom in near)

@@ -27,7 +27,7 @@ from typing import Any
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.documents import templates
 from ldpflow.errors import InputError
-from ldpflow.numerics.accounting import check_probability, largest_local_epsilon
+from ldpflow.numerics.accounting import check_probability, largest_local_epsilon, rounded
 from ldpflow.practice.privacy.releases import (
     count_of,
     nonresponse_epsilon,
@@ -39,7 +39,7 @@ from ldpflow.practice.transcripts.collection import Collection
 
 
 def amplify(epsilon: float, rate: float) -> float:
-    """log(1 + r (e^epsilon - 1)): the epsilon of all people, of whom a secret random share r is used."""
+    """log(1 + r (e^epsilon - 1)): epsilon for all people, if a secret random share r of them is used."""
     if epsilon > 700:  # e^epsilon would overflow
         return epsilon + math.log(rate)
     return math.log1p(rate * math.expm1(epsilon))
@@ -61,8 +61,9 @@ class CollectionDesign:
     response_rate : float in (0, 1]
         Share of the invited people who respond. It strengthens a guarantee only with ``secret_sample``.
     secret_sample : bool
-        Whether responders are a random set of fixed size, send equally many reports, and set and order stay
-        secret. SGD takes reports in the order of its steps, so a shuffler must choose this order.
+        Whether the responders are a random set of fixed size and send equally many reports, while the set and
+        the order of the reports stay secret. SGD takes reports in the order of its steps, so a shuffler must
+        choose this order.
     shuffled : bool
         Whether a trusted shuffler puts users in a secret uniformly random order.
     users : int, optional
@@ -93,7 +94,7 @@ class CollectionDesign:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Guarantee of a release, in words, against an observer, in words.
+    """Guarantee of a release against an observer. ``release`` and ``against`` describe them in words.
 
     epsilon is that of pure DP, mu that of Gaussian DP and rho that of zero-concentrated DP.
     ``epsilon_at_delta`` is the smallest proved epsilon at ``delta``. ``renyi`` maps orders to Renyi
@@ -153,7 +154,7 @@ class PrivacyPage:
 
 
 def render(template: str, **values: Any) -> str:
-    environment = templates("ldpflow.practice.privacy", number="{:.4g}".format, paragraph=paragraph)
+    environment = templates("ldpflow.practice.privacy", number=rounded, paragraph=paragraph)
     return environment.get_template(template).render(values)
 
 
@@ -164,16 +165,19 @@ def paragraph(text: str, indent: str = "") -> str:
 
 def odds(epsilon: float) -> tuple[str, str, str]:
     """e^epsilon, the largest posterior of one of two equally likely values, and the best power."""
-    factor = f"{math.exp(epsilon):.4g}" if epsilon < 50 else f"e^{epsilon:.4g}"
-    sure = 1.0 / (1.0 + math.exp(-epsilon))
+    factor = rounded(math.exp(epsilon)) if epsilon < 50 else f"e^{rounded(epsilon)}"
     # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
     found = min(math.exp(min(epsilon, 700.0)) * LEVEL, 1.0 - math.exp(-epsilon) * (1.0 - LEVEL))
-    return factor, f"{100 * sure:.1f}%" if sure < 0.9995 else "more than 99.9%", f"{100 * found:.1f}%"
+    return factor, percent(1.0 / (1.0 + math.exp(-epsilon))), percent(found)
+
+
+def percent(share: float) -> str:
+    return f"{math.ceil(1000.0 * share - 1e-9) / 10.0:.1f}%"
 
 
 def power(mu: float) -> str:
     """Largest power of a test at level 0.05 under Gaussian DP."""
-    return f"{50 * math.erfc((1.6448536269514722 - mu) / math.sqrt(2.0)):.1f}%"
+    return percent(0.5 * math.erfc((1.6448536269514722 - mu) / math.sqrt(2.0)))
 
 
 def privacy_page(
@@ -297,8 +301,7 @@ def sampled_release(
         return None if found is None else amplify(found, rate)
 
     # A record is released with probability ``rate``. If delta is at least as large, epsilon is 0.
-    hidden = design.delta >= rate
-    pair = 0.0 if hidden else epsilon("epsilon_at_delta", design.delta / rate)
+    pair = 0.0 if design.delta >= rate else epsilon("epsilon_at_delta", design.delta / rate)
     return line(
         epsilon("epsilon", design.delta),
         pair,
@@ -311,7 +314,7 @@ def sampled_release(
 SECRET_ORDER = (
     "users come in a uniformly random order that stays secret, and identities are removed by a party "
     "that does not work with the observer",
-    "all other users randomise their reports and keep them secret: users who do not are not counted",
+    "all other users randomise their reports and keep them secret: the number of users counts these users",
     "every user sends one report",
 )
 
@@ -330,7 +333,8 @@ def shuffled_release(
         central = shuffled_epsilon(statement, n, design.delta)
     if central is None and not reason:
         largest = largest_local_epsilon(n, design.delta / (1 if statement.mu is None else 2))
-        limit = f"covers epsilon up to {largest:.4g} per report with {n:,} users, and proves nothing here"
+        shown = rounded(largest, up=False)
+        limit = f"covers epsilon up to {shown} per report with {n:,} users, and proves nothing here"
         reason = f"the theorem {limit if largest > 0 else f'needs more than {n:,} users'}"
     return Guarantee(
         "shuffled",

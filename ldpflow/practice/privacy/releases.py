@@ -14,10 +14,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from mpmath import mp, mpf
+
 from ldpflow.components.mechanisms.mechanism import PrivacyStatement
 from ldpflow.errors import InputError
 from ldpflow.numerics import accounting
 from ldpflow.numerics.accounting import largest_local_epsilon, shuffled_guarantee
+from ldpflow.numerics.constants import DIGITS, workdps
 
 DONG = "Dong, Roth and Su 2022"
 KAIROUZ = "Kairouz, Oh and Viswanath 2015, Theorem 3.3"
@@ -75,7 +78,7 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
 
         max(eps + |log(r_1/r_0)|, |log((1 - r_1)/(1 - r_0))|)
 
-    with equality for randomised response. It is infinite if r_1 != r_0 and one of both is 0 or 1.
+    with equality for randomised response. It is infinite if r_1 != r_0 and one of them is 0 or 1.
     """
     accounting.check_positive("epsilon", epsilon)
     if below == above:
@@ -87,9 +90,10 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
 
 
 def notions(name: str, statement: PrivacyStatement, count: int, delta: float) -> dict[str, Any]:
-    """Guarantee of ``count`` reports together, each with the guarantee of a statement, and its sources.
+    """Guarantee of ``count`` reports together. Each report has the guarantee of the statement.
 
-    Keys are fields of ``Guarantee``. A notion that does not follow from the statement is missing.
+    Keys are fields of ``Guarantee``. A notion that does not follow from the statement is missing. ``name`` is
+    the kind of the mechanism.
 
     Raises
     ------
@@ -119,7 +123,7 @@ def notions(name: str, statement: PrivacyStatement, count: int, delta: float) ->
 
 
 def pure_notions(epsilon: float, count: int, delta: float, laplace: bool = False) -> dict[str, Any]:
-    """Guarantee of eps-DP reports. Laplace noise has a stronger guarantee than others."""
+    """Guarantee of ``count`` eps-DP reports. It is stronger if their noise is Laplace noise (``laplace``)."""
     least, more = composed_epsilon(epsilon, count, delta), [f"{MIRONOV}, Proposition 5"]
     if laplace:
         more = [ZHU, f"{MIRONOV}, Proposition 6"]
@@ -146,20 +150,22 @@ def renyi_divergence(epsilon: float, order: float, laplace: bool = False) -> flo
     Proposition 5: ln(p^a (1-p)^(1-a) + (1-p)^a p^(1-a))/(a - 1) with p = e^eps/(1 + e^eps).
     Proposition 6: ln(a/(2a-1) e^((a-1) eps) + (a-1)/(2a-1) e^(-a eps))/(a - 1).
     """
-    # The two terms are first e^((a-1) eps) and second e^(-a eps).
-    first = second = 1.0 / (1.0 + math.exp(-epsilon))
-    if laplace:
-        first, second = order / (2.0 * order - 1.0), (order - 1.0) / (2.0 * order - 1.0)
-    larger = math.log(first) + (order - 1.0) * epsilon
-    smaller = math.log(second) - order * epsilon
-    return (larger + math.log1p(math.exp(smaller - larger))) / (order - 1.0)
+    with workdps(DIGITS):
+        a, eps = mpf(order), mpf(epsilon)
+        grown, shrunk = mp.expm1((a - 1) * eps), mp.expm1(-a * eps)
+        # The argument of the logarithm, less 1. If eps is small, it is near a (a-1) eps^2/2.
+        excess = -grown * shrunk / (1 + mp.exp(-eps))
+        if laplace:
+            excess = (a * grown + (a - 1) * shrunk) / (2 * a - 1)
+        return float(mp.log1p(excess) / (a - 1))
 
 
 def shuffled_epsilon(statement: PrivacyStatement, users: int, delta: float) -> float | None:
-    """Epsilon at delta of the reports of all users in a secret random order, one for each user, or None.
+    """Epsilon at delta of the reports of all users in a secret random order. Each user sends one report.
 
-    It is at most the epsilon of a single report. Gaussian reports have many pairs (eps_0, delta_0). Half of
-    delta is for delta_0, and the least result is taken.
+    None if the theorem does not cover the reports. Epsilon is at most that of a single report. Gaussian
+    reports have many pairs (eps_0, delta_0). The pair with the least epsilon is taken. Half of delta is for
+    delta_0.
     """
     if statement.mu is not None:
         largest, found = largest_local_epsilon(users, delta / 2), []
