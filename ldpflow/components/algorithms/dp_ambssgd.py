@@ -8,19 +8,22 @@ residuals privately. The other b make a clipped mean gradient with noise:
     gamma_t = DP-STAT(|<x, w_t> - y|),   zeta_t = c_zeta R gamma_t
     w_{t+1} = w_t - eta ((1/b) sum clip_zeta_t(x (<x, w_t> - y)) + (2 alpha zeta_t/b) N(0, I))
 
-The estimate is the average of the second half of the iterates. DP-STAT goes up a grid of thresholds:
-Delta 2^i, Delta = B 2^-M. At each threshold it counts the residuals below, with noise of variance M alpha^2.
+R is the scale of ||x||, c_zeta a constant, and alpha the noise multiplier. The estimate is the average of the
+second half of the iterates. DP-STAT goes up a grid of thresholds: Delta 2^i, Delta = B 2^-M. B is a bound of
+the first residuals. At each threshold DP-STAT counts the residuals below it, with noise of variance M
+alpha^2.
 
-The corrected rule (the default) makes M counts and takes the last threshold without a count. It stops at the
-first count >= s - Gamma, Gamma = alpha sqrt(2 M log(M/beta)). The two sets of records are disjoint.
+The corrected rule (the default) stops at the first count >= s - Gamma, Gamma = alpha sqrt(2 M log(M/beta)).
+It makes M counts. If none is large enough, it takes the last threshold, which has no count. The two sets of
+records are disjoint.
 
 The printed rule makes M + 1 counts and stops at the first count >= s. If all residuals lie below a threshold,
 the rule goes on with probability 1/2 at each further doubling. The mean square of gamma then depends on B and
-not on the data. One record is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
+not on the data. One record of a step is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
 ceil(200 log2 N).
 
 DP-MBSSGD has the same steps and noise. Its threshold zeta is fixed beforehand, so that all records make
-gradients. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP. Batches are disjoint.
+gradients. A step is 1/(2 alpha^2)-zCDP and 1/alpha-GDP. Batches are disjoint.
 """
 
 from __future__ import annotations

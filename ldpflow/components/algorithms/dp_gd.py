@@ -3,7 +3,7 @@
 DP-GD:  w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
 
 Replacing a record moves grad F by at most 2 G / N in each step. The T steps together are
-(z, c z / (2 sigma^2))-RDP with the cost c = 1.
+(z, c z / (2 sigma^2))-RDP for each order z, with the cost c = 1.
 
 DP-SGD (Abadi and others, 2016), on batches of b records:
 
@@ -43,7 +43,7 @@ class DpGd(FiniteSumAlgorithm):
     epochs : float, optional
         T, 20 by default. It is rounded to a whole number of at least 1.
     eta : float, optional
-        Step length, by default 1/L. L is the Lipschitz constant of grad f, f with its regulariser h.
+        Step length, by default 1/L. L is the Lipschitz constant of grad f. f includes the regulariser h.
     """
 
     kind: Literal["dp_gd"] = "dp_gd"
@@ -63,8 +63,8 @@ class DpGd(FiniteSumAlgorithm):
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
     """Run noisy gradient descent for LANES replicates (see simulators.finite_sum).
 
-    A step uses all records (``dp_gd``) or a random subset (``dp_sgd``). The record has the noisy gradient in
-    the place of mhat_t, and the gradient without noise in the place of m_t.
+    A step uses all records (``dp_gd``) or a random subset (``dp_sgd``). ``estimates`` gets the gradient with
+    noise, and ``momenta`` the gradient without noise.
     """
     n, batch = int(settings.n), int(settings.batch)
     eta, deviation = settings.eta, settings.deviation
@@ -112,7 +112,8 @@ class DpSgd(FiniteSumAlgorithm):
         b, records that a step draws without replacement. The number of steps is T = epochs N / b.
     eta : float, optional
         Step length, by default min(1/L, sqrt(2 gap / (L T v))) as in the analysis of non-convex SGD. L and G
-        include h, and v is G^2/b plus d times the variance of the noise.
+        include h, and v is G^2/b plus d times the variance of the noise. The gap is a bound of F(0) - inf F,
+        or 1 if no bound is known.
     """
 
     cites: ClassVar = ("abadi2016",)

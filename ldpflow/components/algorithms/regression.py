@@ -19,12 +19,6 @@ from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.accounting import Accounting, clipping_noise_multiplier, run_epsilon, run_rho
 
-BUDGET = (
-    Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
-    Column("rho", "double", "nats", "rho of the zCDP guarantee of the whole run"),
-)
-"""Privacy columns of an algorithm with a noise multiplier."""
-
 
 class OnePassRegression(Algorithm):
     """An algorithm for ``least_squares`` that depends on n, reads raw records and takes no mechanism."""
@@ -55,13 +49,16 @@ class PrivateRegression(OnePassRegression):
     epsilon, delta : float
         Central budget of the whole run, for replacing one record.
     accounting : str
-        How alpha follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper``
-        (see ldpflow.numerics.accounting).
+        How alpha, the noise multiplier, follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without
+        loss) or ``paper`` (see ldpflow.numerics.accounting).
     noise_multiplier : float, optional
         alpha, in place of epsilon. Epsilon then follows from alpha.
     """
 
-    derived: ClassVar[tuple[Column, ...]] = BUDGET
+    derived: ClassVar[tuple[Column, ...]] = (
+        Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
+        Column("rho", "double", "nats", "rho of the zCDP guarantee of the whole run"),
+    )
 
     epsilon: Epsilon = 1.0
     delta: Delta = 1e-6
@@ -98,7 +95,7 @@ class MinibatchRegression(PrivateRegression):
     iterations : int, optional
         T, an even number of steps. The default is the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))), with
         which the iterates forget the start. S = max(1, ||w*||_H^2/sigma^2), and mu is the smallest
-        eigenvalue of H. Through the noise, the risk grows with T.
+        eigenvalue of H. More steps have more noise.
     eta : float > 0, optional
         Step length, by default b/(R_x^2 + (b - 1)||H||). R_x^2 is the least R^2 with
         E ||x||^2 x x' <= R^2 H.
@@ -114,7 +111,7 @@ class MinibatchRegression(PrivateRegression):
         Column("steps", "int64", "steps", "number of steps T"),
         Column("threshold_records", "int64", "records", "records of a step that set the threshold"),
         Column("gradient_records", "int64", "records", "records of a step that make the gradient"),
-        *BUDGET,
+        *PrivateRegression.derived,
     )
 
     iterations: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] | None = None
@@ -144,7 +141,7 @@ class MinibatchRegression(PrivateRegression):
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
-        """Records of a step for the threshold, and for the gradient."""
+        """Numbers of records of a step for the threshold and for the gradient."""
 
     def scale(self, problem: LeastSquares) -> float:
         """R, the scale of ||x||."""

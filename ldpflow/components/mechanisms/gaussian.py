@@ -1,6 +1,6 @@
 """The Gaussian mechanism: user k sends g + (Delta/mu_k) N(0, I), mu_k-GDP.
 
-Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. mu-GDP (Dong, Roth and Su, 2022): telling two
+Here Delta = sup ||g(x, theta) - g(x', theta)||_2. mu-GDP (Dong, Roth and Su, 2022): telling two
 neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ between
 users. User k has mu_k-GDP, and the whole transcript is max_k mu_k-GDP (parallel composition). Budgets must
 not depend on data. Random budgets are drawn from public randomness. Simulated noise is seeded and in floating
@@ -114,7 +114,8 @@ class Gaussian(Mechanism):
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """Replace g by A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
 
-    The plane after the normals has a uniform variate (random budgets) or the user's number (list of budgets).
+    After the normals, ``noise`` has a uniform variate (random budgets) or the user's number (list of
+    budgets).
     """
     if len(mechanism.scales) == 1:
         scale = mechanism.scales[0]

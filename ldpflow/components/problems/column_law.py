@@ -145,8 +145,8 @@ class ColumnLaw:
 class Records:
     """Law of a record that is drawn with replacement from a column. It has no density.
 
-    ``values`` are the different values in increasing order, ``counts`` their numbers of records. Each record
-    has fixed noise of width ``jitter``. Then ``transform`` is applied.
+    ``values`` are the different values in increasing order, ``counts`` their numbers of records. Fixed noise
+    of width ``jitter`` is added to each record (None: no noise). Then ``transform`` is applied.
     """
 
     values: tuple[float, ...] = field(repr=False)
@@ -339,7 +339,7 @@ LAW_FROM = 50  # with fewer its density is rough
 def load_column(
     file: str, column: str | None = None, sha256: str | None = None, **options: Any
 ) -> DataColumn:
-    """Read a column with at least SMALLEST values. Options: :func:`read_column`.
+    """Read a column with at least SMALLEST values. ``options`` are those of :func:`read_column`.
 
     A column is kept in memory by the digest of its file. A file is refused if its digest is not a given
     ``sha256``, or if the file changes while it is read.
@@ -371,7 +371,7 @@ def law_of_column(column: DataColumn, jitter: float | None, transform: Transform
 def check_level(
     column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau", atoms: bool = False
 ) -> None:
-    """Refuse a quantile with too few values beyond it. Without ``atoms``, refuse a value of many records."""
+    """Refuse a quantile with too few values beyond it. Refuse a value of many records without ``atoms``."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):

@@ -168,7 +168,7 @@ def descend(
 
 
 def draw_rows(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of CHUNK draws with rows of the table ``parameters``, drawn with replacement."""
+    """Fill ``planes``, CHUNK draws of each column, with rows of the table ``parameters`` with replacement."""
     count = parameters.shape[0] // (kernel.D + 1)
     drawn = planes[kernel.D * STRIDE : kernel.D * STRIDE + PLANE]
     fill_uniform(state, 0.0, drawn)

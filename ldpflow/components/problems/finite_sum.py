@@ -8,7 +8,7 @@ synthetic data set, but a file is shared by all replicates. Each x is scaled to 
 There are two laws of synthetic records, with z ~ N(0, I):
 
 * binary: x = z + y separation u, with u = (1, ..., 1) / sqrt(d) or u = (1, 0, ..., 0). The label y is -1 or
-  1, and then flipped with probability ``label_noise``.
+  1. After x is made, y is flipped with probability ``label_noise``.
 * real: x = z and y = <x, beta> + scale e, with beta = (1, -1, 1, ...) signal / bound. e has Student's t law
   with 2 degrees of freedom, whose variance is infinite.
 """
@@ -158,7 +158,7 @@ class BinaryProblem(FiniteSumProblem):
 
     def data_settings(self) -> dict[str, Any]:
         settings = super().data_settings()
-        if self.direction == "diagonal":  # data keys from before this setting existed
+        if self.direction == "diagonal":  # keep the data keys of earlier versions
             settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
         return settings
 

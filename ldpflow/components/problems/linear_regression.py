@@ -88,7 +88,7 @@ class LinearRegression(BoundedRegression):
         return (math.sqrt(2.0),) if self.clip is None else (self.clip / self.huber,)
 
     def moment(self, power: int) -> Matrix:
-        """H = h I with h = E[u ||x||^2 P(|e| < c)]/d, and S = v I with v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
+        """G = h I with h = E[u ||x||^2 P(|e| < c)]/d, and S = v I with v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
         d = self.dimension
 
         def integrand(r: mpf) -> mpf:
@@ -105,7 +105,7 @@ class LinearRegression(BoundedRegression):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta), see the top of this module. The last plane has e."""
+    """g((x, y), theta), see the top of this module. The last variate is e."""
     residual = data[kernel.D * STRIDE + at]
     square = 0.0
     for j in range(kernel.D):

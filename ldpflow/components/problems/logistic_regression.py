@@ -126,7 +126,7 @@ def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta), see the top of this module. y = 1{U < p*}, and the last plane has U."""
+    """g((x, y), theta), see the top of this module. y = 1{U < p*}, and the last variate is U."""
     one = problem.one > 0.0
     z = 0.0
     truth = 0.0

@@ -4,6 +4,7 @@ A gradient is s(x, y, theta) x with a bounded score s. Mallows weights u(x) = mi
 bounded. They do not move theta*, since E[s | x] = 0 at theta*. Clipping, g min(1, C0/||g||), makes it
 bounded too, but in general it moves the root of the mean gradient. For covariates x ~ N(0, I_d), the radius
 ||x|| and the direction x/||x|| are independent, so each constant is an integral over a radius and an angle.
+Constants are G, the derivative of the mean gradient at theta*, and S, the covariance of the gradient there.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class BoundedRegression(Problem):
 
     @abstractmethod
     def moment(self, power: int) -> Matrix:
-        """G (power 1) or S (power 2) for simulated records. It is a mean of u^power."""
+        """G (power 1) or S (power 2) for simulated records."""
 
     def curvature(self) -> Matrix:
         fit = self.fit
@@ -151,7 +152,7 @@ class BoundedRegression(Problem):
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Read a file that the axes name, if they have one case. Add its digest, coefficients and moments."""
+        """Add digest, coefficients and moments of a file. Axes with several values stay as they are."""
         read = axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,)
         if read or any(len(values) != 1 for values in axes.values()):
             return axes

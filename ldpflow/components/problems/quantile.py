@@ -256,7 +256,7 @@ class QuantileProblem(Problem):
         tau = min(self.levels(), key=lambda tau: min(tau, 1.0 - tau))
         beyond = law.size * min(tau, 1.0 - tau)
         if beyond < LAW_FROM and self.ties is None:
-            rough = f"lengths are rough with fewer than {LAW_FROM}"
+            rough = f"lengths of intervals are rough with fewer than {LAW_FROM}"
             found.append(f"{beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile: {rough}")
         if law.dropped:
             records = law.dropped + law.size
@@ -307,7 +307,7 @@ class QuantileProblem(Problem):
 
 
 class OneLevel(Problem):
-    """Setting of :class:`Quantile`. As a base class it lists ``tau`` before the settings of the law.
+    """Base class of :class:`Quantile`. It puts the setting ``tau`` before the settings of the law.
 
     Parameters
     ----------
@@ -334,7 +334,7 @@ class Quantile(QuantileProblem, OneLevel):
 
 
 class SeveralLevels(Problem):
-    """Setting of :class:`Quantiles`. As a base class it lists ``taus`` before the settings of the law.
+    """Base class of :class:`Quantiles`. It puts the setting ``taus`` before the settings of the law.
 
     Parameters
     ----------

@@ -281,7 +281,7 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
 def identify_file(problem: Any, most: int = MOST_FEATURES) -> tuple[str, int] | None:
     """Digest of a problem's file and number of its columns that make x. None without a file.
 
-    Inside :func:`close_data_files` these are the settings of the problem.
+    Inside :func:`close_data_files` both are read from the settings of the problem.
     """
     if problem.file is None:
         if problem.target is not None or problem.features is not None:
@@ -366,10 +366,10 @@ def read_records(
 
 
 def draw_data(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of CHUNK draws with stored records, in the order of each lane.
+    """Fill ``planes``, CHUNK draws of each column, with stored records in the order of each lane.
 
     ``state`` has the number of records drawn before, then the orders, flat over (place, lane). ``parameters``
-    has the records row by row. Places after the last record repeat this record. No step uses them.
+    has the records row by row. Draws after the last record repeat this record. No step uses them.
     """
     first = np.int64(state[0])
     count = (state.shape[0] - 1) // LANES
