@@ -25,7 +25,6 @@ from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.problem import Problem
 from ldpflow.numerics.streams import LANES, STRIDE
-from ldpflow.settings import Parameters
 
 WEIGHT = Variate("exponential")
 """w_i of a perturbed path. The stream of the mechanism draws it after the noise."""
@@ -65,9 +64,6 @@ class BudgetSplit(DecayingSteps, RecordSgd):
             return mechanism.shared(paths)  # mu composes in squares
         epsilon = getattr(mechanism, "epsilon", None)
         return mechanism if epsilon is None else mechanism.model_copy(update={"epsilon": epsilon / paths})
-
-    def kernel_parameters(self, horizon: int | None) -> Parameters:
-        return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": 0.0}
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]

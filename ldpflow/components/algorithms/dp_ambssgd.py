@@ -38,7 +38,7 @@ from pydantic import Field
 from ldpflow.columns import Column
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.algorithms.regression import MinibatchRegression
-from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD, Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.errors import InputError
@@ -67,13 +67,11 @@ class DpAmbssgd(MinibatchRegression):
         Rule at which DP-STAT stops: ``corrected`` or ``printed``.
     """
 
-    measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
     derived: ClassVar[tuple[Column, ...]] = (
         *MinibatchRegression.derived,
         Column("margin", "double", "records", "Gamma, a bound of the noise in the counts of a step"),
     )
 
-    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
     domain: Annotated[float, Field(gt=0, le=1e12)] | None = None
@@ -110,14 +108,12 @@ class DpAmbssgd(MinibatchRegression):
         if s < 4.0 * self.margin():
             # DP-STAT would stop at the first threshold, and SGD would clip all gradients.
             allowed = f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT"
-            remedy = "More records, fewer iterations or doublings, or a larger epsilon would do."
-            hint = f"dp_ambssgd with {self.iterations} steps has s = {s:,}. {remedy}"
+            hint = f"dp_ambssgd with {self.iterations} steps has s = {s:,}."
             raise InputError("grid.n", horizon, allowed, hint)
         feedback = 8.0 * self.step_constant() * (self.alpha() * self.c_zeta * 4.0) ** 2
         feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
         if float(b) ** 2 < feedback:
-            consequence = "the privacy noise feeds back through the threshold"
-            found.append(f"b = {b:,.4g} is below {math.sqrt(feedback):,.4g}: {consequence}")
+            found.append(f"b = {b:,.4g} is below {math.sqrt(feedback):,.4g}: noise drives the thresholds")
         return found
 
     def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
@@ -126,7 +122,7 @@ class DpAmbssgd(MinibatchRegression):
         finest = math.ldexp(self.domain, -self.doublings)
         if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
             found.append(
-                f"dp_ambssgd: the smallest threshold is {finest:.3g}, above sigma/4: it cannot follow sigma"
+                f"dp_ambssgd: the smallest threshold is {finest:.3g}, above sigma/4: zeta is too large"
             )
         return found
 
@@ -145,14 +141,11 @@ class DpAmbssgd(MinibatchRegression):
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.domain is not None and self.radius is not None
-        s, b = self.batches(horizon)
+        s, _ = self.batches(horizon)
         printed = self.rule == "printed"
         return {
-            "eta": self.step_constant(),
-            "theta0": self.theta0,
+            **super().kernel_parameters(horizon),
             "s": float(s),
-            "b": float(b),
-            "noise": 2.0 * self.alpha() / b,
             "scale": self.c_zeta * self.radius,
             "finest": math.ldexp(self.domain, -self.doublings),
             "doublings": float(self.doublings),
@@ -275,8 +268,6 @@ class DpMbssgd(MinibatchRegression):
         Factor in the default of ``clip``.
     """
 
-    measures: ClassVar = (CLIPPED, THRESHOLD)
-    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_mbssgd"] = "dp_mbssgd"
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
@@ -292,14 +283,6 @@ class DpMbssgd(MinibatchRegression):
         return self.model_copy(update={"clip": self.clip or clip}).with_schedule(problem, horizon)
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
-        assert horizon is not None and self.clip is not None
-        _, b = self.batches(horizon)
-        given = {
-            "eta": self.step_constant(),
-            "theta0": self.theta0,
-            "b": float(b),
-            "noise": 2.0 * self.alpha() / b,
-            "fixed": self.clip,
-        }
+        assert self.clip is not None
         threshold = ("s", "scale", "finest", "doublings", "queries", "spread", "level", "overlap")
-        return given | dict.fromkeys(threshold, 0.0)
+        return super().kernel_parameters(horizon) | {"fixed": self.clip} | dict.fromkeys(threshold, 0.0)

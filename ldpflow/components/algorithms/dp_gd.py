@@ -23,7 +23,6 @@ import numpy as np
 from ldpflow.components.algorithms.algorithm import BatchSize
 from ldpflow.components.algorithms.finite_sum import (
     DEFAULT_EPOCHS,
-    LARGEST_STEPS,
     FiniteSumAlgorithm,
     RunPlan,
     Schedule,
@@ -50,7 +49,7 @@ class DpGd(FiniteSumAlgorithm):
 
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
-        return Schedule(1, max(1, round(epochs)), self.eta or 1.0 / problem.smoothness())
+        return Schedule(1, self.whole_steps(epochs), self.eta or 1.0 / problem.smoothness())
 
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         return zcdp_noise_multiplier(self.epsilon, self.delta, 1.0), 1.0
@@ -134,9 +133,7 @@ class DpSgd(FiniteSumAlgorithm):
         if b > n:
             raise InputError("algorithm.batch_size", b, f"at most n = {n:,}")
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
-        steps = max(1, round(epochs * n / b))
-        if steps > LARGEST_STEPS:
-            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps")
+        steps = self.whole_steps(epochs * n / b)
         if eta is None:
             noise = 2.0 * problem.lipschitz_of_loss() * self.sigma(n, steps) / b
             variance = problem.lipschitz() ** 2 / b + problem.dimension * noise * noise

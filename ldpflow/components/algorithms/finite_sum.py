@@ -149,6 +149,12 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         """Number of steps and step length for N = n records."""
 
+    def whole_steps(self, steps: float) -> int:
+        """Round a number of steps to a whole number >= 1. Too many steps are refused."""
+        if steps > LARGEST_STEPS:
+            raise InputError("algorithm.epochs", f"{steps:.3g} steps", f"at most {LARGEST_STEPS:,}")
+        return max(1, round(steps))
+
     @abstractmethod
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         """sigma, and c in the transcript's RDP c z / (2 sigma^2). Without noise: 0 and infinity."""
@@ -287,14 +293,9 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
         batches = n // self.batch_size
         if batches < 1:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
-        epochs = self.choose_epochs(problem, batches)
-        steps = max(1, round(epochs * batches))
-        if steps > LARGEST_STEPS:
-            hint = f"These epochs have {float(steps):.3g} steps, with parameters = '{self.parameters}'."
-            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps", hint)
+        steps = self.whole_steps(self.choose_epochs(problem, batches) * batches)
         alpha = 1.0 / batches if self.alpha is None else self.alpha
         if alpha * batches < 1.0 - 1e-12:
-            allowed = f"at least 1/M = {1.0 / batches:.6g}, M = {batches:,} batches an epoch"
-            raise InputError("algorithm.alpha", self.alpha, allowed)
+            raise InputError("algorithm.alpha", self.alpha, f"at least 1/M = {1.0 / batches:.6g}")
         eta = 1.0 / math.sqrt(batches * steps) if self.eta is None else self.eta
         return Schedule(batches, steps, eta, alpha)

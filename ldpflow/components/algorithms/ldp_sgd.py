@@ -47,6 +47,10 @@ from ldpflow.settings import Parameters
 class RecordSgd(Algorithm):
     """Base class of SGD that uses one record in each step, and each record once."""
 
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        steps = {"c": self.step_constant(), "gamma": self.step_exponent()}
+        return {**steps, "theta0": self.theta0, "radius": 0.0}
+
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem))
 
@@ -76,7 +80,7 @@ class LdpSgd(CoordinateSteps, RecordSgd):
         return self.radius is not None
 
     def kernel_parameters(self, horizon: int | None) -> Parameters:
-        own = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}
+        own = {**super().kernel_parameters(horizon), "radius": self.radius or 0.0}
         return {**own, **self.coordinate_parameters()}
 
 
@@ -194,9 +198,6 @@ class TailSgd(RecordSgd):
         assert self.eta is not None  # resolved
         return self.eta
 
-    def kernel_parameters(self, horizon: int | None) -> Parameters:
-        return {"c": self.step_constant(), "gamma": 0.0, "theta0": self.theta0, "radius": 0.0}
-
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         """Covariance at theta*, and for simulated least squares its mean over the stationary law of theta."""
         at_truth = super().step_covariance(problem, mechanism)
@@ -297,8 +298,7 @@ class DpSsgd(OnePassRegression, TailSgd):
         if share > start:
             found.append(
                 f"dp_ssgd at n = {horizon:,}, epsilon = {self.epsilon:g}: worse than the start. The noise "
-                f"(alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess risk of "
-                f"about {share:.2g}. The start has {start:.2g}"
+                f"makes an excess risk of about {share:.2g}, and the start has {start:.2g}"
             )
         forgotten = self.eta * problem.smallest() * horizon
         if forgotten < 10.0:

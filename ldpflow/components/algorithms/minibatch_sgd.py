@@ -89,8 +89,7 @@ class MinibatchSgd(CoordinateSteps):
         clips = isinstance(mechanism, ClippedGaussian)  # it would clip the sum
         others = mechanism.privacy().notion not in CENTRAL
         if self.noise == "batch" and (varies or clips or others or mechanism.reads_bit()):
-            allowed = "none, laplace, or gaussian with one budget"
-            return f"noise = 'batch' adds one noise to a sum: mechanism.kind must be {allowed}"
+            return "noise = 'batch' adds one noise to a sum: use none, laplace or gaussian with one budget"
         return super().unsuitable(problem, mechanism)
 
     def depends_on_horizon(self) -> bool:

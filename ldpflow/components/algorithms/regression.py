@@ -13,6 +13,7 @@ from ldpflow.columns import Column
 from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, StepLength
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.errors import InputError
@@ -114,6 +115,9 @@ class MinibatchRegression(PrivateRegression):
         *PrivateRegression.derived,
     )
 
+    measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
+    cites: ClassVar = ("varshney2022",)
+
     iterations: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] | None = None
     eta: StepLength | None = None
     radius: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -153,6 +157,12 @@ class MinibatchRegression(PrivateRegression):
     def step_constant(self) -> float:
         assert self.eta is not None  # resolved
         return self.eta
+
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
+        assert horizon is not None
+        _, b = self.batches(horizon)
+        start = {"eta": self.step_constant(), "theta0": self.theta0}
+        return {**start, "b": float(b), "noise": 2.0 * self.alpha() / b}
 
     def largest_eta(self, problem: LeastSquares, horizon: int) -> float:
         _, b = self.batches(horizon)

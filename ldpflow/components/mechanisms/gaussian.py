@@ -75,12 +75,10 @@ class Gaussian(Mechanism):
     def kernel_parameters(self, problem: Problem) -> Parameters:
         """Delta/mu for each budget. For random budgets: Delta and the law of the budgets."""
         sensitivity = problem.l2_sensitivity()
-        if self.budgets is not None:
-            return {"scales": tuple(sensitivity / mu for mu in self.budgets)}
         if self.mu_min is not None:
             law = {"sensitivity": sensitivity, "least": self.mu_min, "width": self.mu - self.mu_min}
             return {"scales": (), **law}
-        return {"scales": (sensitivity / self.mu,)}
+        return {"scales": tuple(sensitivity / mu for mu in self.budgets or (self.mu,))}
 
     def mean_inverse_square(self) -> float:
         """Mean of mu_k^-2 over users."""
@@ -104,8 +102,7 @@ class Gaussian(Mechanism):
         return min(self.budgets or (self.mu_min or self.mu,))
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        variance = problem.l2_sensitivity() ** 2 * self.mean_inverse_square()
-        return isotropic(problem.dimension, variance)
+        return isotropic(problem.dimension, problem.l2_sensitivity() ** 2 * self.mean_inverse_square())
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("mu-GDP (local)", mu=max(self.budgets or (self.mu,)))

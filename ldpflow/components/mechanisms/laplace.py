@@ -46,8 +46,7 @@ class Laplace(Mechanism):
         return {"scale": self.scale(problem)}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        variance = 2.0 * self.scale(problem) ** 2
-        return isotropic(problem.dimension, variance)
+        return isotropic(problem.dimension, 2.0 * self.scale(problem) ** 2)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)

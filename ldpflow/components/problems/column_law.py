@@ -383,7 +383,5 @@ def check_level(
     if share > smoothed and not atoms:
         hint = f"The {tau:g} quantile is a value that {share:.0%} of the records have."
         if jitter is None and (width := jitter_width(column, value)):
-            those = "The values" if law_of_column(column, None).spacing == width else "Such values"
-            hint += f" {those} lie {width:g} apart: jitter = {width:g} adds noise of that width to every "
-            hint += f"value and moves the quantile by at most {width / 2:g}."
+            hint += f" jitter = {width:g} adds noise of that width to every value."
         raise InputError(field, tau, "a level where values differ", hint)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,11 +116,8 @@ class FiniteSumProblem(BaseProblem):
         return read_records(self.file, self.target, self.features, self.bound, self.labels)
 
     def data_key(self) -> str:
-        return canonical_json(self.data_settings())
-
-    def data_settings(self) -> dict[str, Any]:
-        """Settings of the law of synthetic records."""
-        return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters().values())}
+        parameters = list(self.data_parameters().values())
+        return canonical_json({"law": self.labels, "d": self.d, "parameters": parameters})
 
 
 def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
@@ -156,11 +153,12 @@ class BinaryProblem(FiniteSumProblem):
             first = others = self.separation / math.sqrt(self.d)
         return {"bound": self.bound, "first": first, "others": others, "label_noise": self.label_noise}
 
-    def data_settings(self) -> dict[str, Any]:
-        settings = super().data_settings()
-        if self.direction == "diagonal":  # keep the data keys of earlier versions
-            settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
-        return settings
+    def data_key(self) -> str:
+        if self.direction == "axis":
+            return super().data_key()
+        # Earlier versions had this direction alone. Their data keys remain.
+        parameters = [self.bound, self.data_parameters()["first"], self.label_noise]
+        return canonical_json({"law": self.labels, "d": self.d, "parameters": parameters})
 
 
 def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]
