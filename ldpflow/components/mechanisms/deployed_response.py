@@ -48,9 +48,11 @@ class DeployedResponse(RandomizedResponse):
         Share of the responders who send a fixed bit.
     liars_push : str
         ``down``: liars send 1, and the estimated quantile becomes smaller. ``up``: liars send 0.
-    answer_below, answer_above : float in (0, 1]
-        Probability that a user answers, for a value that is at most the quantile, and for a value above it.
-        If the two differ, the estimate is for the quantile of the responders.
+    answer_below : float in (0, 1]
+        Probability that a user answers whose value is at most the quantile.
+    answer_above : float in (0, 1]
+        Probability that a user answers whose value is above the quantile. If the two probabilities differ,
+        the estimate is for the quantile of the responders.
     answers : int in [1, 64]
         a, independent answers of a user to one question, each with epsilon/a. One answer is the best.
     """
