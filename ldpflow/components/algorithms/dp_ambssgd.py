@@ -121,9 +121,7 @@ class DpAmbssgd(MinibatchRegression):
         found = super().cautions(problem, horizon)
         finest = math.ldexp(self.domain, -self.doublings)
         if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
-            found.append(
-                f"dp_ambssgd: the smallest threshold is {finest:.3g}, above sigma/4: zeta is too large"
-            )
+            found.append(f"dp_ambssgd: the smallest threshold is {finest:.3g}, above sigma/4: too large")
         return found
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:

@@ -376,8 +376,7 @@ def check_level(
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):
         allowed = f"a level with at least {FEWEST_BEYOND} values beyond it"
-        needed = -(-FEWEST_BEYOND // tail)
-        hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
+        hint = f"The column has {size:,} values: the {tau:g} quantile needs {-(-FEWEST_BEYOND // tail):,.0f}."
         raise InputError(field, tau, allowed, hint)
     value, share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed and not atoms:

@@ -70,7 +70,7 @@ class LogisticRegression(BoundedRegression):
     def caution(self) -> str | None:
         if self.clip is None:
             return None
-        return "logistic_regression with bounding = 'clip': estimates are biased, and oracle is undefined"
+        return "logistic_regression with bounding = 'clip': estimates are biased, the oracle is undefined"
 
     def labels(self, rows: Rows) -> Floats:
         """0 for the smaller of the two values of y, 1 for the larger."""
