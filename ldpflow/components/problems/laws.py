@@ -12,7 +12,7 @@ from mpmath import mpf
 from numpy.typing import NDArray
 
 from ldpflow.components.problems.column_law import ColumnLaw, Records
-from ldpflow.components.problems.standard_laws import BundledLaw, DataLaw, StandardLaw
+from ldpflow.components.problems.standard_laws import BundledLaw, DataLaw, StandardLaw, find_root
 from ldpflow.numerics import constants
 
 
@@ -141,6 +141,14 @@ class Mixture(StandardLaw):
         return sum(
             w * law.standard.density((z - law.location) / law.scale) / law.scale for w, law in self.parts()
         )
+
+    def quantile(self, t: Any) -> Any:
+        places = ((law, mpf(law.standard_quantile(float(t)))) for _, law in self.parts())
+        ends = [law.location + mpf(law.scale) * z for law, z in places]
+        low, high = min(ends), max(ends)
+        # The ends are rounded. With the margin the root is between low and high.
+        margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))
+        return find_root(lambda z: self.cdf(z) - t, low - margin, high + margin)
 
     def cdf_values(self, z: NDArray[np.float64]) -> NDArray[np.float64]:
         total = math.fsum(part.weight for part in self.components)
