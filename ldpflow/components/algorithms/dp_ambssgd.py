@@ -131,8 +131,7 @@ class DpAmbssgd(MinibatchRegression):
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta)
 
     def rho(self) -> float:
-        printed = self.rule == "printed"
-        return run_rho(self.alpha(), self.accounting, printed, self.doublings)
+        return run_rho(self.alpha(), self.accounting, self.rule == "printed", self.doublings)
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return super().columns(problem, n) | {"margin": self.margin()}

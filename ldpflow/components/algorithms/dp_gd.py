@@ -144,5 +144,4 @@ class DpSgd(FiniteSumAlgorithm):
 
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         deviation = 2.0 * plan.lipschitz * plan.sigma / plan.batch_size
-        batch = float(plan.batch_size)
-        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": batch}
+        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": float(plan.batch_size)}

@@ -151,8 +151,7 @@ class MinibatchRegression(PrivateRegression):
         """R, the scale of ||x||."""
         if self.radius is not None:
             return self.radius
-        square = problem.trace() if self.radius_of == "trace" else problem.radius_square()
-        return math.sqrt(square)
+        return math.sqrt(problem.trace() if self.radius_of == "trace" else problem.radius_square())
 
     def step_constant(self) -> float:
         assert self.eta is not None  # resolved

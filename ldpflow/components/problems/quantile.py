@@ -254,7 +254,7 @@ class QuantileProblem(Problem):
         tau = min(self.levels(), key=lambda tau: min(tau, 1.0 - tau))
         beyond = law.size * min(tau, 1.0 - tau)
         if beyond < LAW_FROM and self.ties is None:
-            few = f"only {beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile"
+            few = f"{beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile"
             found.append(f"{few}: lengths of intervals are rough")
         if law.dropped:
             records = law.dropped + law.size
