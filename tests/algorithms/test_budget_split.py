@@ -96,6 +96,13 @@ def test_privacy_is_the_whole_budget_and_noise_that_of_a_share():
     assert ALGORITHM.randomiser(lf.NoMechanism()) == lf.NoMechanism()
 
 
+def test_a_mechanism_whose_budget_is_not_split_is_refused():
+    refused = ALGORITHM.unsuitable(lf.LeastSquares(), lf.ClippedGaussian())
+    assert refused == "it splits epsilon of eps-LDP, or mu of gaussian"
+    for path in PATHS.values():
+        assert ALGORITHM.unsuitable(path.problem, path.mechanism) is None
+
+
 @pytest.mark.parametrize("name", PATHS)
 def test_oracle_has_the_noise_of_one_share(name):
     path = PATHS[name]

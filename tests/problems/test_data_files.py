@@ -90,7 +90,7 @@ def test_faults(tmp_path, name):
 def test_texts_are_read_ten_thousand_at_a_time(tmp_path):
     """One long text may be that of all records: more of them would take gigabytes."""
     table = pa.table({"a": ["x"] * 30_000})
-    for source in (UserTable(written(tmp_path, {"a": table["a"]})), UserTable(None, table)):
+    for source in (UserTable(written(tmp_path, {"a": table["a"]})), UserTable(table)):
         assert {len(batch) for batch in source.batches(["a"])} == {10_000}
 
 

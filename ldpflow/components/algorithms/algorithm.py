@@ -26,7 +26,9 @@ Delta = Annotated[float, Field(ge=1e-300, lt=1), DELTA]
 
 
 class BaseAlgorithm(Settings):
-    """Base class of the algorithms of every family of simulators.
+    """Base class of all algorithms.
+
+    The argument ``horizon`` of its methods is the number of users n, or None if one path serves every n.
 
     Parameters
     ----------
@@ -37,10 +39,10 @@ class BaseAlgorithm(Settings):
     group: ClassVar[str] = "algorithm"
 
     family: ClassVar[str]
-    """Family of simulators that run the algorithm (see ldpflow.simulators.families)."""
+    """Simulator: ``one_pass`` uses each user once, and ``finite_sum`` visits a data set many times."""
 
     carries_privacy: ClassVar[bool] = False
-    """Whether the algorithm makes the privacy statement. It then takes no mechanism."""
+    """Whether the algorithm makes the privacy statement and takes no mechanism."""
 
     measures: ClassVar[tuple[Column, ...]] = ()
     """Columns of trajectories that the kernel records in PathRecord.extras."""
@@ -51,12 +53,12 @@ class BaseAlgorithm(Settings):
     theta0: float = 0.0
 
     def cautions(self, problem: Any, horizon: int | None) -> list[str]:
-        """List warnings about settings that the theory does not cover at this n."""
+        """List warnings about settings that the theory does not cover."""
         return []
 
     @classmethod
     def missing_settings(cls, given: Mapping[str, object]) -> list[str]:
-        """Without noise, or with a noise multiplier, a study gives no budget."""
+        """A study needs no budget if it has no noise or gives a noise multiplier."""
         if given.get("noise") == ("none",) or "noise_multiplier" in given:
             return []
         return super().missing_settings(given)
@@ -90,7 +92,10 @@ class Algorithm(BaseAlgorithm):
         raise InputError("problem.units", units.model_dump(), f"cannot be used with {self.kind}", hint)
 
     def step_constant(self) -> float:
-        """c, if step i has the size c i^(-gamma). NaN otherwise: TR, TR-BM and TRC are then left out."""
+        """c, if step i has the size c i^(-gamma). NaN otherwise.
+
+        Interval methods that need c, such as TR, are left out if it is NaN.
+        """
         return math.nan
 
     def by_coordinate(self) -> bool:
@@ -102,19 +107,19 @@ class Algorithm(BaseAlgorithm):
         return ()
 
     def start(self, dimension: int) -> tuple[float, ...]:
-        """theta_0."""
+        """theta_0, one number for each coordinate."""
         return (self.theta0,) * dimension
 
     def depends_on_horizon(self) -> bool:
-        """Whether steps depend on n. Each n then has a path of its own."""
+        """Whether steps depend on n, so that each n has a path of its own."""
         return False
 
     def with_users(self, horizon: int | None) -> Self:
-        """Fill in the settings that follow from n alone. No path key has them. Refuse too few users."""
+        """Fill in settings that follow from n alone and are in no path key. Refuse too few users."""
         return self
 
     def resolved(self, problem: Problem, horizon: int | None) -> Self:
-        """Fill in the settings that follow from problem and n, or refuse them. The path key has them."""
+        """Fill in settings that follow from problem and n and are in the path key. Refuse impossible ones."""
         return self
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
@@ -122,11 +127,11 @@ class Algorithm(BaseAlgorithm):
         return None
 
     def projects(self) -> bool:
-        """Whether iterates are projected (``kernel.PROJECTED``)."""
+        """Whether iterates are projected onto a ball (``kernel.PROJECTED``)."""
         return False
 
     def perturbed_paths(self) -> int:
-        """Number of perturbed paths, which use the records of the path."""
+        """Number of further paths on the same records, with random weights of the gradients."""
         return 0
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
@@ -138,11 +143,11 @@ class Algorithm(BaseAlgorithm):
         return 1
 
     def steps(self, n: int, horizon: int | None = None) -> int:
-        """Number of steps of the first n users. ``horizon``: all users, if steps depend on their number."""
+        """Number of steps that the first n users make."""
         return n // self.records_per_step()
 
     def checkpoints(self, n: int) -> tuple[int, ...] | None:
-        """Checkpoints of a trajectory of n users, in users. None for log-spaced checkpoints."""
+        """Numbers of users at which a trajectory is recorded. None for numbers at equal distances in log."""
         return None
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
@@ -196,15 +201,15 @@ class DecayingSteps(Algorithm):
 
 
 VECTORS = {"c": "c_factors", "theta0": "theta0_offsets"}
-"""Settings that a study may give for each quantile, and the settings that then hold the values."""
+"""Settings that a study may give for each quantile, with the names of the settings that hold such values."""
 
 
 class CoordinateSteps(DecayingSteps):
     """An algorithm whose step constants and starts may differ between coordinates.
 
-    Several quantiles of one value need them if their scales differ. A study file gives them as a list in a
-    list, ``c = [[0.5, 1.0, 2.0]]`` or ``theta0 = [[-1.0, 0.0, 1.0]]``, and Python as a tuple. A plain list is
-    an axis of the design.
+    A study of several quantiles needs such steps if the scales of the quantiles differ. A study file gives
+    the values as a list in a list, ``c = [[0.5, 1.0, 2.0]]`` or ``theta0 = [[-1.0, 0.0, 1.0]]``. Python takes
+    a tuple. A plain list is an axis of the design.
 
     Parameters
     ----------

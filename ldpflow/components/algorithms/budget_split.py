@@ -8,7 +8,8 @@ perturbed paths next to the path of the estimate,
 with weights w >= 0 of mean and variance 1, here Exponential(1). Under local privacy each of the B + 1 paths
 asks the user about another gradient. Each answer has the budget eps/(B + 1). All answers about one record are
 eps-LDP together (sequential composition). This cost is why Dette and Graw, Section 1, want a bootstrap with
-one path. They count B paths with eps/B. The path of the estimate needs a share too: here it is eps/(B + 1).
+one path. They give eps/B to each of the B paths. The path of the estimate needs a share too, so here each has
+eps/(B + 1).
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from ldpflow.components.mechanisms.gaussian import Gaussian
 from ldpflow.components.problems.laws import Variate
 from ldpflow.components.problems.problem import Problem
 from ldpflow.numerics.streams import LANES, STRIDE
-from ldpflow.settings import Parameters
 
 WEIGHT = Variate("exponential")
 """w_i of a perturbed path. The stream of the mechanism draws it after the noise."""
@@ -48,26 +48,26 @@ class BudgetSplit(DecayingSteps, RecordSgd):
 
     def unsuitable(self, problem: Problem, mechanism: Mechanism) -> str | None:
         if mechanism.replaces_data():
-            return "its paths share their users, and sampling by private bits simulates no users"
+            return "all its paths have the same users, and sampling by private bits simulates no users"
+        notion = mechanism.privacy().notion
+        splits = isinstance(mechanism, Gaussian) or (notion == "eps-LDP" and hasattr(mechanism, "epsilon"))
+        if notion != "none" and not splits:
+            return "it splits epsilon of eps-LDP, or mu of gaussian"
         return None
 
     def perturbed_paths(self) -> int:
         return self.perturbations
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
+        paths = self.perturbations + 1
         if isinstance(mechanism, Gaussian):
-            return mechanism.shared(self.perturbations + 1)  # mu composes in squares
-        if "epsilon" not in type(mechanism).model_fields:
-            return mechanism
-        epsilon: float = mechanism.model_dump()["epsilon"]
-        return mechanism.model_copy(update={"epsilon": epsilon / (self.perturbations + 1)})
-
-    def kernel_parameters(self, horizon: int | None) -> Parameters:
-        return {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": 0.0}
+            return mechanism.shared(paths)  # mu composes in squares
+        epsilon = getattr(mechanism, "epsilon", None)
+        return mechanism if epsilon is None else mechanism.model_copy(update={"epsilon": epsilon / paths})
 
 
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
-    """Compute w_i A(g) of a perturbed path. ``answer`` is A of the mechanism. The last plane holds w_i."""
+    """Replace g by w_i A(g). ``kernel.answer`` is A of the mechanism, and the last variate is w_i."""
     kernel.answer(g, noise, at, lane, mechanism, counts)
     for j in range(kernel.D):
         g[j * LANES + lane] *= noise[(kernel.NOISE_PLANES - 1) * STRIDE + at]

@@ -8,19 +8,22 @@ residuals privately. The other b make a clipped mean gradient with noise:
     gamma_t = DP-STAT(|<x, w_t> - y|),   zeta_t = c_zeta R gamma_t
     w_{t+1} = w_t - eta ((1/b) sum clip_zeta_t(x (<x, w_t> - y)) + (2 alpha zeta_t/b) N(0, I))
 
-The estimate is the average of the second half of the iterates. DP-STAT goes up a grid of thresholds:
-Delta 2^i, Delta = B 2^-M. At each threshold it counts the residuals below, with noise of variance M alpha^2.
+R is the scale of ||x||, c_zeta a constant, and alpha the noise multiplier. The estimate is the average of the
+second half of the iterates. DP-STAT goes up a grid of thresholds: Delta 2^i, Delta = B 2^-M. B is a bound of
+the first residuals. At each threshold DP-STAT counts the residuals below it, with noise of variance M
+alpha^2.
 
-The corrected rule (the default) makes M counts and takes the last threshold without a count. It stops at the
-first count >= s - Gamma, Gamma = alpha sqrt(2 M log(M/beta)). The two sets of records are disjoint.
+The corrected rule (the default) stops at the first count >= s - Gamma, Gamma = alpha sqrt(2 M log(M/beta)).
+It makes M counts. If none is large enough, it takes the last threshold, which has no count. The two sets of
+records are disjoint.
 
 The printed rule makes M + 1 counts and stops at the first count >= s. If all residuals lie below a threshold,
 the rule goes on with probability 1/2 at each further doubling. The mean square of gamma then depends on B and
-not on the data. One record is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
+not on the data. One record of a step is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
 ceil(200 log2 N).
 
 DP-MBSSGD has the same steps and noise. Its threshold zeta is fixed beforehand, so that all records make
-gradients. A batch is 1/(2 alpha^2)-zCDP and 1/alpha-GDP. Batches are disjoint.
+gradients. A step is 1/(2 alpha^2)-zCDP and 1/alpha-GDP. Batches are disjoint.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from pydantic import Field
 from ldpflow.columns import Column
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.algorithms.regression import MinibatchRegression
-from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD, Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.mechanism import Mechanism, PrivacyStatement
 from ldpflow.components.problems import Problem
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.errors import InputError
@@ -64,13 +67,11 @@ class DpAmbssgd(MinibatchRegression):
         Rule at which DP-STAT stops: ``corrected`` or ``printed``.
     """
 
-    measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
     derived: ClassVar[tuple[Column, ...]] = (
         *MinibatchRegression.derived,
         Column("margin", "double", "records", "Gamma, a bound of the noise in the counts of a step"),
     )
 
-    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_ambssgd"] = "dp_ambssgd"
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
     domain: Annotated[float, Field(gt=0, le=1e12)] | None = None
@@ -107,14 +108,12 @@ class DpAmbssgd(MinibatchRegression):
         if s < 4.0 * self.margin():
             # DP-STAT would stop at the first threshold, and SGD would clip all gradients.
             allowed = f"s >= 4 Gamma = {4.0 * self.margin():,.0f} records for DP-STAT"
-            remedy = "More records, fewer iterations or doublings, or a larger epsilon would do."
-            hint = f"dp_ambssgd with {self.iterations} steps has s = {s:,}. {remedy}"
+            hint = f"dp_ambssgd with {self.iterations} steps has s = {s:,}."
             raise InputError("grid.n", horizon, allowed, hint)
         feedback = 8.0 * self.step_constant() * (self.alpha() * self.c_zeta * 4.0) ** 2
         feedback *= self.scale(problem) ** 2 * problem.trace() / problem.smallest()
         if float(b) ** 2 < feedback:
-            consequence = "the privacy noise feeds back through the threshold"
-            found.append(f"b = {b:,.4g} is below {math.sqrt(feedback):,.4g}: {consequence}")
+            found.append(f"b = {b:,.4g} is below {math.sqrt(feedback):,.4g}: noise drives the thresholds")
         return found
 
     def cautions(self, problem: Problem, horizon: int | None) -> list[str]:
@@ -122,9 +121,7 @@ class DpAmbssgd(MinibatchRegression):
         found = super().cautions(problem, horizon)
         finest = math.ldexp(self.domain, -self.doublings)
         if problem.error_variance() > 0.0 and finest > 0.25 * math.sqrt(problem.error_variance()):
-            found.append(
-                f"dp_ambssgd: the smallest threshold is {finest:.3g}, above sigma/4: it cannot follow sigma"
-            )
+            found.append(f"dp_ambssgd: the smallest threshold is {finest:.3g}, above sigma/4: too large")
         return found
 
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
@@ -134,22 +131,18 @@ class DpAmbssgd(MinibatchRegression):
         return PrivacyStatement(NOTION, UNIT, epsilon=epsilon, delta=self.delta)
 
     def rho(self) -> float:
-        printed = self.rule == "printed"
-        return run_rho(self.alpha(), self.accounting, printed, self.doublings)
+        return run_rho(self.alpha(), self.accounting, self.rule == "printed", self.doublings)
 
     def columns(self, problem: Problem, n: int) -> dict[str, Any]:
         return super().columns(problem, n) | {"margin": self.margin()}
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
         assert horizon is not None and self.domain is not None and self.radius is not None
-        s, b = self.batches(horizon)
+        s, _ = self.batches(horizon)
         printed = self.rule == "printed"
         return {
-            "eta": self.step_constant(),
-            "theta0": self.theta0,
+            **super().kernel_parameters(horizon),
             "s": float(s),
-            "b": float(b),
-            "noise": 2.0 * self.alpha() / b,
             "scale": self.c_zeta * self.radius,
             "finest": math.ldexp(self.domain, -self.doublings),
             "doublings": float(self.doublings),
@@ -272,8 +265,6 @@ class DpMbssgd(MinibatchRegression):
         Factor in the default of ``clip``.
     """
 
-    measures: ClassVar = (CLIPPED, THRESHOLD)
-    cites: ClassVar = ("varshney2022",)
     kind: Literal["dp_mbssgd"] = "dp_mbssgd"
     clip: Annotated[float, Field(gt=0, le=1e9)] | None = None
     c_zeta: Annotated[float, Field(gt=0, le=1e3)] = 2.0
@@ -289,14 +280,6 @@ class DpMbssgd(MinibatchRegression):
         return self.model_copy(update={"clip": self.clip or clip}).with_schedule(problem, horizon)
 
     def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
-        assert horizon is not None and self.clip is not None
-        _, b = self.batches(horizon)
-        given = {
-            "eta": self.step_constant(),
-            "theta0": self.theta0,
-            "b": float(b),
-            "noise": 2.0 * self.alpha() / b,
-            "fixed": self.clip,
-        }
+        assert self.clip is not None
         threshold = ("s", "scale", "finest", "doublings", "queries", "spread", "level", "overlap")
-        return given | dict.fromkeys(threshold, 0.0)
+        return super().kernel_parameters(horizon) | {"fixed": self.clip} | dict.fromkeys(threshold, 0.0)

@@ -3,7 +3,7 @@
 DP-GD:  w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
 
 Replacing a record moves grad F by at most 2 G / N in each step. The T steps together are
-(z, c z / (2 sigma^2))-RDP with the cost c = 1.
+(z, c z / (2 sigma^2))-RDP for each order z, with the cost c = 1.
 
 DP-SGD (Abadi and others, 2016), on batches of b records:
 
@@ -23,7 +23,6 @@ import numpy as np
 from ldpflow.components.algorithms.algorithm import BatchSize
 from ldpflow.components.algorithms.finite_sum import (
     DEFAULT_EPOCHS,
-    LARGEST_STEPS,
     FiniteSumAlgorithm,
     RunPlan,
     Schedule,
@@ -43,14 +42,14 @@ class DpGd(FiniteSumAlgorithm):
     epochs : float, optional
         T, 20 by default. It is rounded to a whole number of at least 1.
     eta : float, optional
-        Step length, by default 1/L. L is the Lipschitz constant of grad f, f with its regulariser h.
+        Step length, by default 1/L. L is the Lipschitz constant of grad f. f includes the regulariser h.
     """
 
     kind: Literal["dp_gd"] = "dp_gd"
 
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
-        return Schedule(1, max(1, round(epochs)), self.eta or 1.0 / problem.smoothness())
+        return Schedule(1, self.whole_steps(epochs), self.eta or 1.0 / problem.smoothness())
 
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         return zcdp_noise_multiplier(self.epsilon, self.delta, 1.0), 1.0
@@ -63,8 +62,8 @@ class DpGd(FiniteSumAlgorithm):
 def recursion(kernel, keys, order_state, records, problem, settings, w, record):  # type: ignore[no-untyped-def]
     """Run noisy gradient descent for LANES replicates (see simulators.finite_sum).
 
-    A step uses all records (``dp_gd``) or a random subset (``dp_sgd``). The record has the noisy gradient in
-    the place of mhat_t, and the gradient without noise in the place of m_t.
+    A step uses all records (``dp_gd``) or a random subset (``dp_sgd``). ``estimates`` gets the gradient with
+    noise, and ``momenta`` the gradient without noise.
     """
     n, batch = int(settings.n), int(settings.batch)
     eta, deviation = settings.eta, settings.deviation
@@ -112,7 +111,8 @@ class DpSgd(FiniteSumAlgorithm):
         b, records that a step draws without replacement. The number of steps is T = epochs N / b.
     eta : float, optional
         Step length, by default min(1/L, sqrt(2 gap / (L T v))) as in the analysis of non-convex SGD. L and G
-        include h, and v is G^2/b plus d times the variance of the noise.
+        include h, and v is G^2/b plus d times the variance of the noise. The gap is a bound of F(0) - inf F,
+        or 1 if no bound is known.
     """
 
     cites: ClassVar = ("abadi2016",)
@@ -133,9 +133,7 @@ class DpSgd(FiniteSumAlgorithm):
         if b > n:
             raise InputError("algorithm.batch_size", b, f"at most n = {n:,}")
         epochs = DEFAULT_EPOCHS if self.epochs is None else self.epochs
-        steps = max(1, round(epochs * n / b))
-        if steps > LARGEST_STEPS:
-            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps")
+        steps = self.whole_steps(epochs * n / b)
         if eta is None:
             noise = 2.0 * problem.lipschitz_of_loss() * self.sigma(n, steps) / b
             variance = problem.lipschitz() ** 2 / b + problem.dimension * noise * noise
@@ -146,5 +144,4 @@ class DpSgd(FiniteSumAlgorithm):
 
     def kernel_settings(self, plan: RunPlan) -> dict[str, float]:
         deviation = 2.0 * plan.lipschitz * plan.sigma / plan.batch_size
-        batch = float(plan.batch_size)
-        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": batch}
+        return {"n": float(plan.n), "eta": plan.eta, "deviation": deviation, "batch": float(plan.batch_size)}

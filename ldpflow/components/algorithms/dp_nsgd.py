@@ -5,9 +5,9 @@
     n_t = sum over nodes [y, z] of the dyadic cover of [1, t] of (1 - alpha)^(t - z) zeta[y, z]
     zeta ~ N(0, 16 alpha^2 G^2 sigma^2 V I)
 
-In the paper the root has no noise if the depth is floor(log2 T), and the number of visits is T/N. Here each
-level has noise, and V counts ceil(T/N) visits. The streaming form of the noise is ours. Let low(t) be the
-lowest set bit of t. Then
+V bounds the number of nodes that one record enters. In the paper the root of the tree has no noise if the
+depth is floor(log2 T), and a record has T/N visits. Here each level has noise, and V counts ceil(T/N) visits.
+The streaming form of the noise is ours. Let low(t) be the lowest set bit of t. Then
 
     n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)}.
 

@@ -1,10 +1,10 @@
 """Sensitivity-reduced DP-NSGD (Tran and Cutkosky, 2022, Algorithm 2), in O(log N) per step.
 
-An epoch e has N steps (M steps in the code, which has batches) and the anchor A_e = w_{eN+1}. A gradient is
-split at the anchor:
+An epoch has N steps. (In the code it has M steps, one for each batch.) Epoch e has the anchor A_e = w_{eN+1}.
+A gradient is split at the anchor:
 
     g_t = grad f(A_e, x_t)                            tree G,     sensitivity O(G)
-    D_t = g_t - grad f(A_{e-1}, x_t)      (e >= 1)    tree Delta, sensitivity O(L eta N)
+    D_t = g_t - grad f(A_{e-1}, x_t)      (e >= 1)    tree D,     sensitivity O(L eta N)
     u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
 
 Let X[a, b] be the sum of (1 - alpha)^(b - t) X_t over t = a, ..., b, read from noisy nodes of the tree of X.
@@ -14,13 +14,14 @@ Let B = (1 - alpha)^N, and let ``cross`` be the paper's gamma. The momentum is a
     N <= t < 2N:  U_t = G[t-N+1, t],                                        P_t = U_t + B P_{t-N}
     t >= 2N:      U_t = (1 - cross) (D[t-N+1, t] + U_{t-N}) + cross G[t-N+1, t],  P_t as before.
 
-This recursion is ours and reads O(log N) nodes in a step. It equals the sum over all earlier windows in the
-paper (Algorithm 4) with two corrections: windows start at i = 1, and the second term needs q >= 1.
+This recursion is ours and reads O(log N) nodes in a step. It equals the paper's sum over all earlier windows
+(Algorithm 4) with two corrections: the sum starts at window 1, and for t < N the second term is left out.
 
-Without noise it gives the exact momentum if all epochs have one order (Lemma 17 of the paper). If each epoch
-has an order of its own, as printed, the error is O((G + L) sqrt(alpha)). Gradients and noise go through the
-same recursion. The momentum is therefore a function of the released nodes, which have the guarantee. The
-printed algorithm lacks L in the noise of Delta and r. The proof has L and a factor 4, and so has this module.
+Without noise the recursion gives the exact momentum if all epochs have one order (Lemma 17 of the paper). If
+each epoch has an order of its own, as printed, the error is O((G + L) sqrt(alpha)). Gradients and noise go
+through the same recursion. The momentum is therefore a function of the released nodes, which have the
+guarantee. The printed algorithm lacks L in the noise of D and r. The proof has L and a factor 4, and so has
+this module.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class DpNsgdReduced(MomentumAlgorithm):
     printed_constant: ClassVar[float] = 4.0
 
     def trees(self, batches: int, steps: int) -> list[NoiseTree]:
-        """Trees of the released sums G, Delta and r, in this order."""
+        """Trees of the released sums G, D and r, in this order."""
         v1, v2 = tree_variances(batches, steps)
         exact = self.calibration == "exact"
         # A window has at most M steps, so nodes of more steps are neither read nor drawn.
@@ -169,7 +170,8 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
     top = 0
     while batches >> (top + 1) > 0:
         top += 1
-    # Noisy nodes of the last M steps, by level. left_g and left_d: left halves of open nodes, without noise.
+    # Noisy nodes of the last M steps, by level. left_g and left_d are sums over the left halves of nodes that
+    # have not ended, without noise.
     offset = np.zeros(top + 2, np.int64)
     for level in range(top + 1):
         offset[level + 1] = offset[level] + (batches >> level) + 2
@@ -218,7 +220,8 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
             at_anchor[i] /= batch_size
             m[i] = (1.0 - alpha) * m[i] + alpha * at_w[i]
             residual[i] = (1.0 - alpha) * residual[i] + (at_w[i] - at_anchor[i])
-            # Now at_anchor holds g_t and at_before D_t. In the loop: sums over the node that ends at t.
+            # Now at_anchor holds g_t, and at_before D_t. The loop makes both sums over the node that ends at
+            # t.
             at_before[i] = at_anchor[i] - at_before[i] / batch_size
         level = 0
         while level <= top:
@@ -265,7 +268,7 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
                     u[i] = (1.0 - cross) * (differences[i] + u[i]) + cross * window[i]
             for i in range(kernel.STATE):
                 p[i] = u[i] + decay[batches] * p[i]
-        kernel.prefix_noise(zeta, prefixes, doubled, keys, 4, t, small)  # of r over [1, t]
+        kernel.prefix_noise(zeta, prefixes, doubled, keys, 4, t, small)  # noise of r[1, t]
         for i in range(kernel.STATE):
             mhat[i] = alpha * (p[i] + residual[i] + zeta[i])
         k = kernel.keep(k, t, times, w, mhat, m, iterates, estimates, momenta)

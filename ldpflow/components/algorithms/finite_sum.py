@@ -3,15 +3,16 @@
 Central model: a curator holds N records and releases all iterates under (epsilon, delta)-DP for replacing one
 record. The noise multiplier sigma follows from the budget by accounting for the whole transcript.
 
-Theorems 6 and 9 of Tran and Cutkosky (2022) give the number of steps T of momentum algorithms without
-constants, and Theorem 9 without logarithms. With this T the noise of Algorithm 2 is far above the gradient at
-practical sizes. ``balanced`` minimises the bound of the descent lemma,
+Theorems 6 and 9 of Tran and Cutkosky (2022) give the number of steps T of momentum algorithms up to
+constants, and Theorem 9 also up to logarithms. With this T the noise of Algorithm 2 is far above the gradient
+at practical sizes. ``parameters = "balanced"`` minimises the bound of the descent lemma over q,
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,
 
-with the noise of this budget. The noise follows from the variances of ldpflow.numerics.tree and an upper
-bound of the cost c. The first term falls like q^-1/2. The noise grows like q^1/2 (Algorithm 1) and like q^1/4
-(Algorithm 2). The gap and L are bounds, so shorter or longer runs may do better.
+with the noise of the budget. The gap bounds F(0) - inf F. The noise follows from the variances of
+ldpflow.numerics.tree and an upper bound of the cost c. The first term falls like q^-1/2. The noise grows like
+q^1/2 (Algorithm 1) and like q^1/4 (Algorithm 2). The gap and L are upper bounds, so shorter or longer runs
+may do better.
 """
 
 from __future__ import annotations
@@ -57,14 +58,20 @@ MEMORY_BUDGET = 2**30
 
 
 def checkpoint_steps(steps: int, points: int) -> tuple[int, ...]:
-    """List the middles of ``points`` equal parts of 1, ..., T, which give means over all steps, and T."""
+    """List the middles of ``points`` equal parts of 1, ..., T, and T.
+
+    The mean over the middles estimates the mean over all steps.
+    """
     middles = {max(1, (2 * i + 1) * steps // (2 * points)) for i in range(points)}
     return tuple(sorted(middles | {steps}))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps of a run: M, T, eta, alpha, and gamma of the paper (``cross``, NaN if there is none)."""
+    """Steps of a run: M, T, eta, alpha, and the paper's gamma (``cross``, NaN if there is none).
+
+    An epoch has M batches, and a step uses one batch.
+    """
 
     batches: int
     steps: int
@@ -79,7 +86,7 @@ class RunPlan(Schedule):
 
     sigma is the noise multiplier, and ``cost`` is c. The transcript has RDP rho z, rho = c / (2 sigma^2). c
     and rho are infinite without noise and NaN for ``dp_sgd``. ``lipschitz`` and ``smoothness`` are the
-    constants G and L of the loss with which sigma is computed.
+    constants G and L of the loss, which scale the noise.
     """
 
     n: int
@@ -142,6 +149,12 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     def schedule(self, problem: FiniteSumProblem, n: int) -> Schedule:
         """Number of steps and step length for N = n records."""
 
+    def whole_steps(self, steps: float) -> int:
+        """Round a number of steps to a whole number >= 1. Too many steps are refused."""
+        if steps > LARGEST_STEPS:
+            raise InputError("algorithm.epochs", f"{steps:.3g} steps", f"at most {LARGEST_STEPS:,}")
+        return max(1, round(steps))
+
     @abstractmethod
     def multiplier(self, problem: FiniteSumProblem, n: int, at: Schedule) -> tuple[float, float]:
         """sigma, and c in the transcript's RDP c z / (2 sigma^2). Without noise: 0 and infinity."""
@@ -166,7 +179,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
         """Numbers that the function ``recursion`` reads by name from its argument ``settings``."""
 
     def noise_kind(self) -> int:
-        """Constant NOISE of the kernel."""
+        """Constant NOISE of the kernel: 0 for no noise, 2 for fresh noise in place of a tree, and else 1."""
         return 1
 
     def memory(self, problem: FiniteSumProblem, n: int) -> int:
@@ -280,14 +293,9 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
         batches = n // self.batch_size
         if batches < 1:
             raise InputError("algorithm.batch_size", self.batch_size, f"at most n = {n:,}")
-        epochs = self.choose_epochs(problem, batches)
-        steps = max(1, round(epochs * batches))
-        if steps > LARGEST_STEPS:
-            hint = f"They make {float(steps):.3g}, with parameters = '{self.parameters}'."
-            raise InputError("algorithm.epochs", epochs, f"at most {LARGEST_STEPS:,} steps", hint)
+        steps = self.whole_steps(self.choose_epochs(problem, batches) * batches)
         alpha = 1.0 / batches if self.alpha is None else self.alpha
         if alpha * batches < 1.0 - 1e-12:
-            allowed = f"at least 1/M = {1.0 / batches:.6g}, M = {batches:,} batches an epoch"
-            raise InputError("algorithm.alpha", self.alpha, allowed)
+            raise InputError("algorithm.alpha", self.alpha, f"at least 1/M = {1.0 / batches:.6g}")
         eta = 1.0 / math.sqrt(batches * steps) if self.eta is None else self.eta
         return Schedule(batches, steps, eta, alpha)

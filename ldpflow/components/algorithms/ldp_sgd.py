@@ -11,10 +11,10 @@ Tail averaging (Jain, Kakade, Kidambi, Netrapalli and Sidford, 2018): steps are 
 iterates.
 
 DP-SSGD (Varshney, Thakurta and Jain, 2022, Algorithm 1): tail-averaged SGD on shuffled records. Gradients are
-clipped at zeta and get the noise 2 alpha zeta N(0, I). The secret uniform permutation of the records makes
-the algorithm private in the central sense, for small epsilon (see ldpflow.numerics.accounting). Records of a
-file are shuffled. Simulated records are exchangeable and need no shuffling. DP-SSGD without shuffling is
-``tail_sgd`` with ``clipped_gaussian``.
+clipped at zeta and get the noise 2 alpha zeta N(0, I) with the noise multiplier alpha. The secret uniform
+permutation of the records makes the algorithm private in the central sense, for small epsilon (see
+ldpflow.numerics.accounting). Records of a file are shuffled. Simulated records are exchangeable and need no
+shuffling. DP-SSGD without shuffling is ``tail_sgd`` with ``clipped_gaussian``.
 """
 
 from __future__ import annotations
@@ -47,6 +47,10 @@ from ldpflow.settings import Parameters
 class RecordSgd(Algorithm):
     """Base class of SGD that uses one record in each step, and each record once."""
 
+    def kernel_parameters(self, horizon: int | None) -> Parameters:
+        steps = {"c": self.step_constant(), "gamma": self.step_exponent()}
+        return {**steps, "theta0": self.theta0, "radius": 0.0}
+
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
         return add_matrices(problem.gradient_covariance(), mechanism.noise_covariance(problem))
 
@@ -76,7 +80,7 @@ class LdpSgd(CoordinateSteps, RecordSgd):
         return self.radius is not None
 
     def kernel_parameters(self, horizon: int | None) -> Parameters:
-        own = {"c": self.c, "gamma": self.gamma, "theta0": self.theta0, "radius": self.radius or 0.0}
+        own = {**super().kernel_parameters(horizon), "radius": self.radius or 0.0}
         return {**own, **self.coordinate_parameters()}
 
 
@@ -165,8 +169,8 @@ class TailSgd(RecordSgd):
     Parameters
     ----------
     eta : float > 0, optional
-        Step length, for ``least_squares`` by default 1/(2 R_x^2), the largest in Lemma 3.5 of Varshney,
-        Thakurta and Jain (2022).
+        Step length. For ``least_squares`` it has the default 1/(2 R_x^2), the largest in Lemma 3.5 of
+        Varshney, Thakurta and Jain (2022). R_x^2 is the least R^2 with E ||x||^2 x x' <= R^2 E x x'.
     """
 
     counts_in_mechanism: ClassVar[bool] = True
@@ -194,11 +198,8 @@ class TailSgd(RecordSgd):
         assert self.eta is not None  # resolved
         return self.eta
 
-    def kernel_parameters(self, horizon: int | None) -> Parameters:
-        return {"c": self.step_constant(), "gamma": 0.0, "theta0": self.theta0, "radius": 0.0}
-
     def step_covariance(self, problem: Problem, mechanism: Mechanism) -> Matrix:
-        """Covariance at theta*. For a simulated least_squares: in the stationary law of theta."""
+        """Covariance at theta*, and for simulated least squares its mean over the stationary law of theta."""
         at_truth = super().step_covariance(problem, mechanism)
         if not isinstance(problem, LeastSquares) or problem.stored_records():
             return at_truth
@@ -215,7 +216,8 @@ def multiplicative_noise(problem: LeastSquares, eta: float, noise: float) -> lis
 
         c_i = c_i (1 - 2 eta l_i + eta^2 (k - 1) l_i^2) + eta^2 l_i A + eta^2 (sigma^2 l_i + noise),
 
-    A = sum_j l_j c_j. The result is NaN if the mean square diverges.
+    A = sum_j l_j c_j. ``noise`` is the variance of the privacy noise in a coordinate. The result is NaN if
+    the mean square diverges.
     """
     lambdas, k = problem.lambdas, problem.kurtosis()
     left = [2.0 * v - eta * (k - 1.0) * v * v for v in lambdas]
@@ -237,7 +239,8 @@ class DpSsgd(OnePassRegression, TailSgd):
         Central budget of the whole transcript, for replacing one record. Amplification by shuffling needs a
         small epsilon: at most 0.024 for n = 10^6 and delta = 10^-6.
     clip : float > 0, optional
-        zeta, by default 4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma) (Theorem 3.2).
+        zeta, the largest norm of a clipped gradient. Theorem 3.2 gives the default
+        4 K_2 R_x log^{2a}(n) (sqrt(||H||) ||w*|| + sqrt(kappa) sigma). See ``LeastSquares.tail``.
     step_rule : str
         Default of eta: ``practical`` is 1/(2 R_x^2), and ``printed`` is the smallest of 1/(2 R_x^2),
         c1 / (log^{4a+2}(n) K_2^2 R_x^2 kappa d alpha^2) and c2 / (log^{2a+2}(n) R_x^2).
@@ -278,7 +281,7 @@ class DpSsgd(OnePassRegression, TailSgd):
         return self.model_copy(update=given)
 
     def randomiser(self, mechanism: Mechanism) -> Mechanism:
-        if self.clip is None or self.noise_multiplier is None:  # settings of a study, not yet of a path
+        if self.clip is None or self.noise_multiplier is None:  # not resolved yet
             return mechanism
         return ClippedGaussian(clip=self.clip, mu=1.0 / self.noise_multiplier)
 
@@ -287,7 +290,7 @@ class DpSsgd(OnePassRegression, TailSgd):
         assert self.clip is not None and self.noise_multiplier is not None and self.eta is not None
         found = []
         eigenvalues = problem.lambdas
-        if problem.stored_records():  # the others are not known: replace them by the smallest
+        if problem.stored_records():  # only two are known: take the smallest for all others
             eigenvalues = (*(problem.smallest(),) * (problem.dimension - 1), problem.largest())
         inverse = sum(1.0 / v for v in eigenvalues)
         share = 4.0 * (self.noise_multiplier * self.clip) ** 2 * inverse / horizon
@@ -295,8 +298,7 @@ class DpSsgd(OnePassRegression, TailSgd):
         if share > start:
             found.append(
                 f"dp_ssgd at n = {horizon:,}, epsilon = {self.epsilon:g}: worse than the start. The noise "
-                f"(alpha = {self.noise_multiplier:.3g}, zeta = {self.clip:.3g}) makes an excess risk of "
-                f"about {share:.2g}. The start has {start:.2g}"
+                f"makes an excess risk of about {share:.2g}, and the start has {start:.2g}"
             )
         forgotten = self.eta * problem.smallest() * horizon
         if forgotten < 10.0:

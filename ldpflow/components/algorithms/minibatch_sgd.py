@@ -9,7 +9,7 @@ With ``noise = "record"`` the mechanism randomises the gradient of each record b
 is local privacy. The scale of Laplace noise is Delta/eps, which the paper misprints as Delta eps. With
 ``noise = "batch"`` a curator sums the raw gradients, adds the noise of the mechanism once and divides by s
 (Song, Chaudhuri and Sarwate, 2013). This is central privacy, eps-DP or mu-GDP. With mechanism ``none`` both
-are mini-batch SGD without privacy.
+settings are mini-batch SGD without privacy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ldpflow.settings import Parameters, Setting
 
 BATCH_SIZE = 10
 CENTRAL = {"none": "none", "eps-LDP": "eps-DP (central)", "mu-GDP (local)": "mu-GDP (central)"}
-"""Notion of one noise on the sum over a batch, by the notion of the mechanism."""
+"""Privacy notion with one noise on the sum over a batch, by the notion of the mechanism."""
 
 
 class MinibatchSgd(CoordinateSteps):
@@ -48,8 +48,8 @@ class MinibatchSgd(CoordinateSteps):
         Batches T, in place of ``batch_size``. A batch has floor(n/T) of the n users, and the users that are
         left over are not asked. Each n has a path of its own.
     noise : str
-        ``record``: the mechanism randomises the gradient of each record (local privacy).
-        ``batch``: it adds one noise to the sum over a batch (central privacy, laplace or gaussian).
+        ``record``: the mechanism randomises the gradient of each record (local privacy). ``batch``: the
+        mechanism, laplace or gaussian, adds one noise to the sum over a batch (central privacy).
     """
 
     cites: ClassVar = ("dette2024", "song2013")
@@ -89,8 +89,7 @@ class MinibatchSgd(CoordinateSteps):
         clips = isinstance(mechanism, ClippedGaussian)  # it would clip the sum
         others = mechanism.privacy().notion not in CENTRAL
         if self.noise == "batch" and (varies or clips or others or mechanism.reads_bit()):
-            allowed = "none, laplace, or gaussian with one budget"
-            return f"noise = 'batch' adds one noise to a sum: mechanism.kind must be {allowed}"
+            return "noise = 'batch' adds one noise to a sum: use none, laplace or gaussian with one budget"
         return super().unsuitable(problem, mechanism)
 
     def depends_on_horizon(self) -> bool:

@@ -13,17 +13,12 @@ from ldpflow.columns import Column
 from ldpflow.components.algorithms.algorithm import Algorithm, Delta, Epsilon, StepLength
 from ldpflow.components.algorithms.finite_sum import NOTION, UNIT
 from ldpflow.components.mechanisms import Mechanism, PrivacyStatement
+from ldpflow.components.mechanisms.mechanism import CLIPPED, THRESHOLD
 from ldpflow.components.problems.least_squares import LeastSquares
 from ldpflow.components.problems.problem import Matrix, Problem, nan_matrix
 from ldpflow.errors import InputError
 from ldpflow.numerics import constants
 from ldpflow.numerics.accounting import Accounting, clipping_noise_multiplier, run_epsilon, run_rho
-
-BUDGET = (
-    Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
-    Column("rho", "double", "nats", "rho of the zCDP guarantee of the whole run"),
-)
-"""Privacy columns of an algorithm with a noise multiplier."""
 
 
 class OnePassRegression(Algorithm):
@@ -55,13 +50,16 @@ class PrivateRegression(OnePassRegression):
     epsilon, delta : float
         Central budget of the whole run, for replacing one record.
     accounting : str
-        How alpha follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without loss) or ``paper``
-        (see ldpflow.numerics.accounting).
+        How alpha, the noise multiplier, follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without
+        loss) or ``paper`` (see ldpflow.numerics.accounting).
     noise_multiplier : float, optional
         alpha, in place of epsilon. Epsilon then follows from alpha.
     """
 
-    derived: ClassVar[tuple[Column, ...]] = BUDGET
+    derived: ClassVar[tuple[Column, ...]] = (
+        Column("noise_multiplier", "double", "-", "alpha, the noise multiplier"),
+        Column("rho", "double", "nats", "rho of the zCDP guarantee of the whole run"),
+    )
 
     epsilon: Epsilon = 1.0
     delta: Delta = 1e-6
@@ -98,7 +96,7 @@ class MinibatchRegression(PrivateRegression):
     iterations : int, optional
         T, an even number of steps. The default is the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))), with
         which the iterates forget the start. S = max(1, ||w*||_H^2/sigma^2), and mu is the smallest
-        eigenvalue of H. Through the noise, the risk grows with T.
+        eigenvalue of H. More steps have more noise.
     eta : float > 0, optional
         Step length, by default b/(R_x^2 + (b - 1)||H||). R_x^2 is the least R^2 with
         E ||x||^2 x x' <= R^2 H.
@@ -114,8 +112,11 @@ class MinibatchRegression(PrivateRegression):
         Column("steps", "int64", "steps", "number of steps T"),
         Column("threshold_records", "int64", "records", "records of a step that set the threshold"),
         Column("gradient_records", "int64", "records", "records of a step that make the gradient"),
-        *BUDGET,
+        *PrivateRegression.derived,
     )
+
+    measures: ClassVar[tuple[Column, ...]] = (CLIPPED, THRESHOLD)
+    cites: ClassVar = ("varshney2022",)
 
     iterations: Annotated[int, Field(ge=2, le=100_000, multiple_of=2)] | None = None
     eta: StepLength | None = None
@@ -144,18 +145,23 @@ class MinibatchRegression(PrivateRegression):
 
     @abstractmethod
     def batches(self, horizon: int) -> tuple[int, int]:
-        """Records of a step for the threshold, and for the gradient."""
+        """Numbers of records of a step for the threshold and for the gradient."""
 
     def scale(self, problem: LeastSquares) -> float:
         """R, the scale of ||x||."""
         if self.radius is not None:
             return self.radius
-        square = problem.trace() if self.radius_of == "trace" else problem.radius_square()
-        return math.sqrt(square)
+        return math.sqrt(problem.trace() if self.radius_of == "trace" else problem.radius_square())
 
     def step_constant(self) -> float:
         assert self.eta is not None  # resolved
         return self.eta
+
+    def kernel_parameters(self, horizon: int | None) -> dict[str, float]:
+        assert horizon is not None
+        _, b = self.batches(horizon)
+        start = {"eta": self.step_constant(), "theta0": self.theta0}
+        return {**start, "b": float(b), "noise": 2.0 * self.alpha() / b}
 
     def largest_eta(self, problem: LeastSquares, horizon: int) -> float:
         _, b = self.batches(horizon)

@@ -77,8 +77,8 @@ class Cells(Mechanism):
     def noise_covariance(self, problem: Problem) -> Matrix:
         """Covariance that the report adds at theta*.
 
-        It is S minus the covariance of the bits, S_qr = A_q (1 - A_r)/(p' - q')^2 for q <= r,
-        A_q = q q' + (p' - q') tau_q.
+        It is S minus the covariance of the bits. For q <= r, S_qr = B_q (1 - B_r)/(p' - q')^2, and
+        B_q = q q' + (p' - q') tau_q is the probability that the report lies below theta_q.
         """
         taus = problem.levels()
         assert taus is not None

@@ -47,8 +47,7 @@ class ClippedGaussian(Mechanism):
         return {"clip": self.clip, "deviation": 2.0 * self.clip / self.mu}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        variance = (2.0 * self.clip / self.mu) ** 2
-        return isotropic(problem.dimension, variance)
+        return isotropic(problem.dimension, (2.0 * self.clip / self.mu) ** 2)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("mu-GDP (local)", "record (replacement)", mu=self.mu)

@@ -1,8 +1,8 @@
 """Randomised response with liars, drop-out and several answers of a user.
 
-The private bit is drawn directly. Let F be the distribution function of the value and tau the level of the
-quantile. A user answers with probability r_1 if the value is at most the quantile, and r_0 otherwise. The
-distribution function among the responders is
+The kernel draws reports from their law, without users' values. Let F be the distribution function of the
+value and tau the level of the quantile. A user answers with probability r_1 if the value is at most the
+quantile, and r_0 otherwise. The distribution function among the responders is
 
     F_R = (r_1 min(F, tau) + r_0 max(F - tau, 0))/(r_1 tau + r_0 (1 - tau)).
 
@@ -48,9 +48,11 @@ class DeployedResponse(RandomizedResponse):
         Share of the responders who send a fixed bit.
     liars_push : str
         ``down``: liars send 1, and the estimated quantile becomes smaller. ``up``: liars send 0.
-    answer_below, answer_above : float in (0, 1]
-        Probability that a user answers whose value is at most the quantile, or above it. If they differ, the
-        estimate is for the quantile of the responders.
+    answer_below : float in (0, 1]
+        Probability that a user answers whose value is at most the quantile.
+    answer_above : float in (0, 1]
+        Probability that a user answers whose value is above the quantile. If the two probabilities differ,
+        the estimate is for the quantile of the responders.
     answers : int in [1, 64]
         a, independent answers of a user to one question, each with epsilon/a. One answer is the best.
     """

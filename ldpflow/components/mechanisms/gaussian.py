@@ -1,6 +1,6 @@
 """The Gaussian mechanism: user k sends g + (Delta/mu_k) N(0, I), mu_k-GDP.
 
-Delta = sup ||g(x, theta) - g(x', theta)||_2 = 2 C0. mu-GDP (Dong, Roth and Su, 2022): telling two
+Here Delta = sup ||g(x, theta) - g(x', theta)||_2. mu-GDP (Dong, Roth and Su, 2022): telling two
 neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ between
 users. User k has mu_k-GDP, and the whole transcript is max_k mu_k-GDP (parallel composition). Budgets must
 not depend on data. Random budgets are drawn from public randomness. Simulated noise is seeded and in floating
@@ -75,12 +75,10 @@ class Gaussian(Mechanism):
     def kernel_parameters(self, problem: Problem) -> Parameters:
         """Delta/mu for each budget. For random budgets: Delta and the law of the budgets."""
         sensitivity = problem.l2_sensitivity()
-        if self.budgets is not None:
-            return {"scales": tuple(sensitivity / mu for mu in self.budgets)}
         if self.mu_min is not None:
             law = {"sensitivity": sensitivity, "least": self.mu_min, "width": self.mu - self.mu_min}
             return {"scales": (), **law}
-        return {"scales": (sensitivity / self.mu,)}
+        return {"scales": tuple(sensitivity / mu for mu in self.budgets or (self.mu,))}
 
     def mean_inverse_square(self) -> float:
         """Mean of mu_k^-2 over users."""
@@ -104,8 +102,7 @@ class Gaussian(Mechanism):
         return min(self.budgets or (self.mu_min or self.mu,))
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        variance = problem.l2_sensitivity() ** 2 * self.mean_inverse_square()
-        return isotropic(problem.dimension, variance)
+        return isotropic(problem.dimension, problem.l2_sensitivity() ** 2 * self.mean_inverse_square())
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("mu-GDP (local)", mu=max(self.budgets or (self.mu,)))
@@ -114,7 +111,8 @@ class Gaussian(Mechanism):
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """Replace g by A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
 
-    The plane after the normals has a uniform variate (random budgets) or the user's number (list of budgets).
+    After the normals, ``noise`` has a uniform variate (random budgets) or the user's number (list of
+    budgets).
     """
     if len(mechanism.scales) == 1:
         scale = mechanism.scales[0]

@@ -1,7 +1,7 @@
 """The Laplace mechanism: g + Lap(0, Delta/eps) in every coordinate, eps-LDP.
 
-Delta = sup ||g(x, theta) - g(x', theta)||_1, S_LDP = 2 (Delta/eps)^2 I. Simulated noise is seeded and in
-floating point. It protects no data.
+Here Delta = sup ||g(x, theta) - g(x', theta)||_1, and S_LDP = 2 (Delta/eps)^2 I. Simulated noise is seeded
+and in floating point. It protects no data.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ class Laplace(Mechanism):
         return {"scale": self.scale(problem)}
 
     def noise_covariance(self, problem: Problem) -> Matrix:
-        variance = 2.0 * self.scale(problem) ** 2
-        return isotropic(problem.dimension, variance)
+        return isotropic(problem.dimension, 2.0 * self.scale(problem) ** 2)
 
     def privacy(self) -> PrivacyStatement:
         return PrivacyStatement("eps-LDP", epsilon=self.epsilon)

@@ -15,7 +15,7 @@ from ldpflow.settings import Parameters, Setting, Settings
 
 EPSILON = Setting("nats", symbol="ε", title="privacy budget", logarithmic=True, asked=True)
 CLIPPED = Column(
-    "clipped", "double", "share", "share of clipped gradients since the checkpoint before", running=True
+    "clipped", "double", "share", "share of clipped gradients since the previous checkpoint", running=True
 )
 THRESHOLD = Column("threshold", "double", "unit of the gradient", "clipping threshold in use")
 MU = Setting(symbol="μ", asked=True)
@@ -38,8 +38,8 @@ class PrivacyStatement:
     reports : int >= 1
         Reports of a record, which share epsilon equally.
     answer_rates : pair of floats in [0, 1]
-        Probabilities that a user answers whose value lies below or above a point. If they differ, a missing
-        answer reveals something too. Epsilon does not count it.
+        Probabilities that a user answers, for a value below a point and for a value above it. If the two
+        differ, a missing answer reveals something that epsilon does not count.
 
     Raises
     ------
@@ -70,7 +70,7 @@ class PrivacyStatement:
 
 
 class Mechanism(Settings):
-    """A randomiser A with E[A(g) | X] = g.
+    """A local randomiser A of a gradient g. Without clipping, liars and drop-out E[A(g) | g] = g.
 
     The module of a mechanism also has the kernel function ``randomise(g, noise, at, lane, mechanism,
     counts)``. It replaces g by A(g) (see ldpflow.simulators.one_pass).
@@ -88,18 +88,21 @@ class Mechanism(Settings):
     def replaces_data(self) -> bool:
         """Whether reports are drawn from their law given theta, without records.
 
-        The kernel then calls ``bit_probability`` of the problem in place of ``gradient``, and
-        ``randomise_probability`` of this module in place of ``randomise``.
+        If so, the kernel calls ``bit_probability`` of the problem in place of ``gradient``, and
+        ``randomise_probability`` of the mechanism in place of ``randomise``.
         """
         return False
 
     def reads_bit(self) -> bool:
-        """Whether ``randomise`` reads only the sign of a gradient. The kernel then calls ``gradient_bit``."""
+        """Whether ``randomise`` reads only the sign of a gradient, which ``gradient_bit`` computes."""
         return False
 
     @abstractmethod
     def variates(self, problem: Problem) -> tuple[Variate, ...]:
-        """Standard variates with which one gradient is randomised, in the order of their planes."""
+        """Standard variates with which one gradient is randomised.
+
+        The kernel's array ``noise`` has a part, called plane, for each variate, in this order.
+        """
 
     @abstractmethod
     def kernel_parameters(self, problem: Problem) -> Parameters:

@@ -19,7 +19,7 @@ from ldpflow.components.problems.problem import Matrix, Problem
 from ldpflow.numerics import constants
 from ldpflow.settings import Parameters
 
-# sup |F'''|, for laws whose distribution function F is expanded around an anchor.
+# sup |F'''| of laws for which a kernel replaces the distribution function F by a Taylor polynomial.
 THIRD_DERIVATIVES = {"normal": 0.39894228040143276, "logistic": 0.125}
 
 
@@ -32,9 +32,9 @@ class RandomizedResponse(Mechanism):
         Budget of one record. Above 30 less than one in 10^13 reports would be false.
     sampling : str
         What is simulated. ``data``: the user's record, then the report. ``private_bit``: the report alone,
-        which is 1 with probability (1 - p) + (2p - 1) P(b = 1 | theta). The path has the same law and is
-        faster, but mechanisms are not compared on the same users. ``private_bit_32``: such a report from 32
-        random bits, and from further ones if these do not decide it. This is the fastest.
+        which is 1 with probability (1 - p) + (2p - 1) P(b = 1 | theta). Paths have the same law and are
+        faster, but two mechanisms do not meet the same users. ``private_bit_32``: as ``private_bit``, but
+        from 32 random bits, and from further bits if the 32 do not decide the report. This is the fastest.
     """
 
     cites: ClassVar = ("warner1965",)
@@ -76,7 +76,7 @@ class RandomizedResponse(Mechanism):
 
 
 def response_covariance(problem: Problem, epsilon: float, answers: int = 1) -> Matrix:
-    """Variance of the mean of a answers of an honest user: (high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a."""
+    """Variance of the mean of a = ``answers`` reports: (high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a."""
     low, high = bit_values(problem)
     with constants.workdps(40):
         e = mp.exp(mpf(epsilon) / answers)
@@ -85,7 +85,7 @@ def response_covariance(problem: Problem, epsilon: float, answers: int = 1) -> M
 
 def bit_values(problem: Problem) -> tuple[float, float]:
     values = problem.gradient_values()
-    assert values is not None  # as unsuitable says
+    assert values is not None  # unsuitable refuses other problems
     return values
 
 

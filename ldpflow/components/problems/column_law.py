@@ -145,8 +145,8 @@ class ColumnLaw:
 class Records:
     """Law of a record that is drawn with replacement from a column. It has no density.
 
-    ``values`` are the different values in increasing order, ``counts`` their numbers of records. Each record
-    has fixed noise of width ``jitter``. Then ``transform`` is applied.
+    ``values`` are the different values in increasing order, ``counts`` their numbers of records. Fixed noise
+    of width ``jitter`` is added to each record (None: no noise). Then ``transform`` is applied.
     """
 
     values: tuple[float, ...] = field(repr=False)
@@ -339,7 +339,7 @@ LAW_FROM = 50  # with fewer its density is rough
 def load_column(
     file: str, column: str | None = None, sha256: str | None = None, **options: Any
 ) -> DataColumn:
-    """Read a column with at least SMALLEST values. Options: :func:`read_column`.
+    """Read a column with at least SMALLEST values. ``options`` are those of :func:`read_column`.
 
     A column is kept in memory by the digest of its file. A file is refused if its digest is not a given
     ``sha256``, or if the file changes while it is read.
@@ -371,19 +371,16 @@ def law_of_column(column: DataColumn, jitter: float | None, transform: Transform
 def check_level(
     column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau", atoms: bool = False
 ) -> None:
-    """Refuse a quantile with too few values beyond it. Without ``atoms``, refuse a value of many records."""
+    """Refuse a quantile with too few values beyond it. Refuse a value of many records without ``atoms``."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):
         allowed = f"a level with at least {FEWEST_BEYOND} values beyond it"
-        needed = -(-FEWEST_BEYOND // tail)
-        hint = f"The column has {size:,} values: the {tau:g} quantile needs {needed:,.0f}."
+        hint = f"The column has {size:,} values: the {tau:g} quantile needs {-(-FEWEST_BEYOND // tail):,.0f}."
         raise InputError(field, tau, allowed, hint)
     value, share, smoothed = share_of_one_value(jittered_values(column, jitter), tau)
     if share > smoothed and not atoms:
         hint = f"The {tau:g} quantile is a value that {share:.0%} of the records have."
         if jitter is None and (width := jitter_width(column, value)):
-            those = "The values" if law_of_column(column, None).spacing == width else "Such values"
-            hint += f" {those} lie {width:g} apart: jitter = {width:g} adds noise of that width to every "
-            hint += f"value and moves the quantile by at most {width / 2:g}."
+            hint += f" jitter = {width:g} adds noise of that width to every value."
         raise InputError(field, tau, "a level where values differ", hint)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from mpmath import matrix, mp
@@ -43,10 +42,6 @@ class Rows:
     def along(self, theta: tuple[float, ...]) -> Floats:
         terms = [value * column for value, column in zip(theta, self.columns, strict=True)]
         return sum(terms[1:], terms[0])
-
-    def square_norms(self) -> Floats:
-        squares = [column * column for column in self.columns]
-        return sum(squares[1:], squares[0])
 
 
 @dataclass(frozen=True)
@@ -129,13 +124,23 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
         found = [mean(weight * s * column) for column in columns]
         return found, max(abs(value) / size for value, size in zip(found, sizes, strict=True))
 
+    def descend(step: list[float]) -> tuple[tuple[float, ...], list[float], float] | None:
+        for k in range(HALVINGS):
+            moved = tuple(value - 0.5**k * change for value, change in zip(theta, step, strict=True))
+            if moved == theta:
+                break
+            g, now = gradient(moved)
+            if now < size:
+                return moved, g, now
+        return None
+
     theta = start
     g, size = gradient(theta)
     for _ in range(NEWTON_STEPS):
         _, slope = score(rows.along(theta))
         for moments in (second_moments(columns, weight * slope), scale_matrix(whole, bound)):
             step = solve(moments, g)
-            better = None if step is None else descend(theta, step, gradient, size)
+            better = None if step is None else descend(step)
             if better is not None:
                 break
         if better is None:
@@ -153,22 +158,8 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
     return Fit(len(rows.y), theta, curvature, covariance)
 
 
-def descend(
-    theta: tuple[float, ...], step: list[float], gradient: Callable[..., Any], size: float
-) -> tuple[tuple[float, ...], list[float], float] | None:
-    """Halve the step until the gradient is smaller. Returns theta, gradient and its size, or None."""
-    for k in range(HALVINGS):
-        moved = tuple(value - 0.5**k * change for value, change in zip(theta, step, strict=True))
-        if moved == theta:
-            break
-        g, now = gradient(moved)
-        if now < size:
-            return moved, g, now
-    return None
-
-
 def draw_rows(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of CHUNK draws with rows of the table ``parameters``, drawn with replacement."""
+    """Fill ``planes``, CHUNK draws of each column, with rows of the table ``parameters`` with replacement."""
     count = parameters.shape[0] // (kernel.D + 1)
     drawn = planes[kernel.D * STRIDE : kernel.D * STRIDE + PLANE]
     fill_uniform(state, 0.0, drawn)

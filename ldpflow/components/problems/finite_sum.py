@@ -8,7 +8,7 @@ synthetic data set, but a file is shared by all replicates. Each x is scaled to 
 There are two laws of synthetic records, with z ~ N(0, I):
 
 * binary: x = z + y separation u, with u = (1, ..., 1) / sqrt(d) or u = (1, 0, ..., 0). The label y is -1 or
-  1, and then flipped with probability ``label_noise``.
+  1. After x is made, y is flipped with probability ``label_noise``.
 * real: x = z and y = <x, beta> + scale e, with beta = (1, -1, 1, ...) signal / bound. e has Student's t law
   with 2 degrees of freedom, whose variance is infinite.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,11 +116,8 @@ class FiniteSumProblem(BaseProblem):
         return read_records(self.file, self.target, self.features, self.bound, self.labels)
 
     def data_key(self) -> str:
-        return canonical_json(self.data_settings())
-
-    def data_settings(self) -> dict[str, Any]:
-        """Settings of the law of synthetic records."""
-        return {"law": self.labels, "d": self.d, "parameters": list(self.data_parameters().values())}
+        parameters = list(self.data_parameters().values())
+        return canonical_json({"law": self.labels, "d": self.d, "parameters": parameters})
 
 
 def separable_loss(w, y, problem):  # type: ignore[no-untyped-def]
@@ -156,11 +153,12 @@ class BinaryProblem(FiniteSumProblem):
             first = others = self.separation / math.sqrt(self.d)
         return {"bound": self.bound, "first": first, "others": others, "label_noise": self.label_noise}
 
-    def data_settings(self) -> dict[str, Any]:
-        settings = super().data_settings()
-        if self.direction == "diagonal":  # data keys from before this setting existed
-            settings["parameters"] = [self.bound, self.data_parameters()["first"], self.label_noise]
-        return settings
+    def data_key(self) -> str:
+        if self.direction == "axis":
+            return super().data_key()
+        # Earlier versions had this direction alone. Their data keys remain.
+        parameters = [self.bound, self.data_parameters()["first"], self.label_noise]
+        return canonical_json({"law": self.labels, "d": self.d, "parameters": parameters})
 
 
 def binary_record(kernel, x, data, at, law):  # type: ignore[no-untyped-def]

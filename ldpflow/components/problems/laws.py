@@ -143,9 +143,8 @@ class Mixture(StandardLaw):
         )
 
     def quantile(self, t: Any) -> Any:
-        ends = [
-            law.location + mpf(law.scale) * mpf(law.standard_quantile(float(t))) for _, law in self.parts()
-        ]
+        places = ((law, mpf(law.standard_quantile(float(t)))) for _, law in self.parts())
+        ends = [law.location + mpf(law.scale) * z for law, z in places]
         low, high = min(ends), max(ends)
         # The ends are rounded. With the margin the root is between low and high.
         margin = mpf("1e-12") * (abs(low) + abs(high) + (high - low))

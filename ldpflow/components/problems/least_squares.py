@@ -245,7 +245,7 @@ def round_to_three_digits(value: float, towards: Any) -> float:
 
 
 def residual(kernel, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """<x, theta> - y. The last plane has the error."""
+    """<x, theta> - y. The last variate is the error."""
     r = -problem.error_scale * data[kernel.D * STRIDE + at]
     for j in range(kernel.D):
         r += feature(j, data, at, problem) * (theta[j * LANES + lane] - problem.coefficients[j])

@@ -81,14 +81,10 @@ class LinearRegression(BoundedRegression):
             score = w * (ndtr(high) - ndtr(low)) + densities + c * (ndtr(-high) - ndtr(low))
             return np.asarray(np.minimum(1.0, 2.0 / r**2) * score / w)
 
-        return mean_along(self.dimension, slope, self.kinks())
-
-    def kinks(self) -> tuple[float, ...]:
-        """Radii at which the weights are not smooth."""
-        return (math.sqrt(2.0),) if self.clip is None else (self.clip / self.huber,)
+        return mean_along(self.dimension, slope, math.sqrt(2.0))
 
     def moment(self, power: int) -> Matrix:
-        """H = h I with h = E[u ||x||^2 P(|e| < c)]/d, and S = v I with v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
+        """G = h I with h = E[u ||x||^2 P(|e| < c)]/d, and S = v I with v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
         d = self.dimension
 
         def integrand(r: mpf) -> mpf:
@@ -100,12 +96,13 @@ class LinearRegression(BoundedRegression):
                 return u * r**2 * p
             return (u * r) ** 2 * (p - 2 * c * mp.npdf(c) + c**2 * (1 - p))
 
+        kink = math.sqrt(2.0) if self.clip is None else self.clip / self.huber
         with constants.workdps(30):
-            return isotropic(d, float(radial_mean(d, integrand, self.kinks()) / d))
+            return isotropic(d, float(radial_mean(d, integrand, kink) / d))
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta), see the top of this module. The last plane has e."""
+    """g((x, y), theta), see the top of this module. The last variate is e."""
     residual = data[kernel.D * STRIDE + at]
     square = 0.0
     for j in range(kernel.D):

@@ -70,10 +70,7 @@ class LogisticRegression(BoundedRegression):
     def caution(self) -> str | None:
         if self.clip is None:
             return None
-        return (
-            "logistic_regression with bounding = 'clip': clipped gradients have their root away "
-            "from theta*; estimates are biased, and the oracle interval is undefined"
-        )
+        return "logistic_regression with bounding = 'clip': estimates are biased, the oracle is undefined"
 
     def labels(self, rows: Rows) -> Floats:
         """0 for the smaller of the two values of y, 1 for the larger."""
@@ -122,11 +119,11 @@ def bernoulli(z: mpf) -> mpf:
 @lru_cache(maxsize=256)
 def eigenvalues(d: int, norm: mpf, power: int) -> tuple[mpf, mpf]:
     """Eigenvalues of E u^power p* (1 - p*) x x' along theta* and across it (takes seconds)."""
-    return along_and_across(d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), (math.sqrt(2.0),))
+    return along_and_across(d, lambda r, t: weight(r) ** power * bernoulli(norm * r * t), math.sqrt(2.0))
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta), see the top of this module. y = 1{U < p*}, and the last plane has U."""
+    """g((x, y), theta), see the top of this module. y = 1{U < p*}, and the last variate is U."""
     one = problem.one > 0.0
     z = 0.0
     truth = 0.0

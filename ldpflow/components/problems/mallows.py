@@ -4,6 +4,7 @@ A gradient is s(x, y, theta) x with a bounded score s. Mallows weights u(x) = mi
 bounded. They do not move theta*, since E[s | x] = 0 at theta*. Clipping, g min(1, C0/||g||), makes it
 bounded too, but in general it moves the root of the mean gradient. For covariates x ~ N(0, I_d), the radius
 ||x|| and the direction x/||x|| are independent, so each constant is an integral over a radius and an angle.
+Constants are G, the derivative of the mean gradient at theta*, and S, the covariance of the gradient there.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class BoundedRegression(Problem):
                 return self
             values["sha256"] = identity[0]
             rows = self.rows()
-            weight = np.minimum(1.0, 2.0 / np.maximum(rows.square_norms(), 1e-300))
+            squares = sum((column * column for column in rows.columns), np.zeros(len(rows.y)))
+            weight = np.minimum(1.0, 2.0 / np.maximum(squares, 1e-300))
             values["moments"] = self.fit_of(rows, weight).text()
         elif self.sha256 is None:
             raise ValueError("moments go with sha256")
@@ -119,7 +121,7 @@ class BoundedRegression(Problem):
 
     @abstractmethod
     def moment(self, power: int) -> Matrix:
-        """G (power 1) or S (power 2) for simulated records. It is a mean of u^power."""
+        """G (power 1) or S (power 2) for simulated records."""
 
     def curvature(self) -> Matrix:
         fit = self.fit
@@ -136,8 +138,10 @@ class BoundedRegression(Problem):
     def with_replacement(self) -> bool:
         return True
 
+    @lru_cache(maxsize=4)  # noqa: B019 (tables are large)
     def table(self) -> Floats:
-        return table_of(self)
+        rows = self.rows()
+        return np.column_stack([*rows.columns, self.last_column(rows)])
 
     def key_settings(self) -> dict[str, Any]:
         """Settings of the path key, without coefficients that follow from a file."""
@@ -151,7 +155,7 @@ class BoundedRegression(Problem):
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Read a file that the axes name, if they have one case. Add its digest, coefficients and moments."""
+        """Add digest, coefficients and moments of a file. Axes with several values stay as they are."""
         read = axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,)
         if read or any(len(values) != 1 for values in axes.values()):
             return axes
@@ -173,17 +177,10 @@ class BoundedRegression(Problem):
         return 2.0 * self.gradient_bound()
 
 
-@lru_cache(maxsize=4)
-def table_of(problem: BoundedRegression) -> Floats:
-    rows = problem.rows()
-    return np.column_stack([*rows.columns, problem.last_column(rows)])
-
-
 @cache
-def gauss_legendre() -> list[tuple[Any, Any]]:
+def gauss_legendre() -> Any:
     with constants.workdps(DIGITS):
-        nodes: list[tuple[Any, Any]] = GaussLegendre(mp).calc_nodes(5, mp.prec)
-        return nodes
+        return GaussLegendre(mp).calc_nodes(5, mp.prec)
 
 
 def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
@@ -195,12 +192,11 @@ def integral(f: Callable[[Any], Any], cuts: list[Any]) -> Any:
     return total
 
 
-def radial_mean(d: int, f: Callable[[Any], Any], kinks: tuple[float, ...] = ()) -> Any:
-    """E f(||x||) for x ~ N(0, I_d) with mpmath. f need not be smooth at the radii ``kinks``."""
+def radial_mean(d: int, f: Callable[[Any], Any], kink: float) -> Any:
+    """E f(||x||) for x ~ N(0, I_d) with mpmath. f need not be smooth at the radius ``kink``."""
     # Beyond sqrt(d) + 11 the density of ||x|| is below 1e-25 of its peak.
     last = mp.sqrt(d) + 11
-    inner = [k for k in kinks if 0 < k < last]
-    cuts = sorted({mpf(0), *(mpf(k) for k in inner), *(last * mpf(i) / 5 for i in range(1, 6))})
+    cuts = sorted({mpf(0), min(mpf(kink), last), *(last * mpf(i) / 5 for i in range(1, 6))})
     scale = 2 ** (1 - mpf(d) / 2) / mp.gamma(mpf(d) / 2)
     return integral(lambda r: scale * r ** (d - 1) * mp.exp(-r * r / 2) * f(r), cuts)
 
@@ -210,14 +206,14 @@ def weight(r: Any) -> Any:
     return min(mpf(1), 2 / r**2)
 
 
-def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, ...] = ()) -> tuple[Any, Any]:
+def along_and_across(d: int, f: Callable[[Any, Any], Any], kink: float) -> tuple[Any, Any]:
     """Eigenvalues of E f(r, t) x x' along a direction and across it, for x ~ N(0, I_d) and f even in t.
 
     r is ||x||, and t is the cosine of the angle between x and the direction. The eigenvalues are E f r^2 t^2
     and E f r^2 (1 - t^2)/(d - 1).
     """
     if d == 1:
-        return radial_mean(1, lambda r: f(r, mpf(1)) * r**2, kinks), mpf(0)
+        return radial_mean(1, lambda r: f(r, mpf(1)) * r**2, kink), mpf(0)
     scale = mp.gamma(mpf(d) / 2) / (mp.sqrt(mp.pi) * mp.gamma(mpf(d - 1) / 2))
     quarter = [mpf(0), mp.pi / 2]
 
@@ -229,14 +225,14 @@ def along_and_across(d: int, f: Callable[[Any, Any], Any], kinks: tuple[float, .
 
         return r**2 * integral(at, quarter)
 
-    return (radial_mean(d, lambda r: ring(r, False), kinks), radial_mean(d, lambda r: ring(r, True), kinks))
+    return radial_mean(d, lambda r: ring(r, False), kink), radial_mean(d, lambda r: ring(r, True), kink)
 
 
-def mean_along(d: int, f: Callable[[Floats, Floats], Floats], kinks: tuple[float, ...] = ()) -> float:
+def mean_along(d: int, f: Callable[[Floats, Floats], Floats], kink: float) -> float:
     """E f(r, t) r^2 t^2 in double precision, see :func:`along_and_across`. f takes arrays."""
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     last = math.sqrt(d) + 11
-    cuts = np.unique([0.0, *(k for k in kinks if k < last), *(last * i / 5 for i in range(1, 6))])
+    cuts = np.unique([0.0, kink, *(last * i / 5 for i in range(1, 6))])
     half = np.diff(cuts)[:, None] / 2
     r = (cuts[:-1, None] + half * (1 + nodes)).reshape(-1, 1)
     density = 2 ** (1 - d / 2) / math.gamma(d / 2) * r ** (d - 1) * np.exp(-(r**2) / 2)

@@ -19,8 +19,8 @@ from ldpflow.settings import InputModel, Parameters, Settings, canonical_json
 class Units(InputModel):
     """Unit in which a study gives its step constant c and its start theta0.
 
-    In the unit of the data these are ``scale`` c and ``location`` + ``scale`` theta0. A study with the
-    converted numbers has the same path keys.
+    In the unit of the data the step constant is ``scale`` * c, and the start is ``location`` + ``scale`` *
+    theta0. A study with the converted numbers has the same path keys.
 
     Parameters
     ----------
@@ -73,14 +73,17 @@ class BaseProblem(Settings):
 
     @abstractmethod
     def variates(self) -> tuple[Variate, ...]:
-        """Standard variates from which a record is made. Kernels have them in planes of this order."""
+        """Standard variates from which a record is made.
+
+        The kernel's array ``data`` has a part, called plane, for each variate, in this order.
+        """
 
     @abstractmethod
     def kernel_parameters(self) -> Parameters:
         """Numbers that kernel functions of the problem read by name from their argument ``problem``."""
 
     def in_own_unit(self) -> tuple[Self, Units | None]:
-        """Problem without its setting ``units``, and the units or None."""
+        """Problem without its setting ``units``, and the value of this setting."""
         units: Units | None = getattr(self, "units", None)
         return (self if units is None else self.model_copy(update={"units": None})), units
 
@@ -93,7 +96,7 @@ class BaseProblem(Settings):
         return None
 
     def data_key(self) -> str:
-        """Key of the ``data`` streams. Paths with one data key have the same users."""
+        """Key of the random streams that make users. Paths with equal data keys have the same users."""
         return canonical_json(self.key_settings())
 
 
@@ -138,7 +141,7 @@ class Problem(BaseProblem):
         return None
 
     def gradient_bound(self) -> float | None:
-        """C0 of the bounds of ldpflow.results.curves, half the L2 sensitivity, or None."""
+        """C0, half the L2 sensitivity, if ldpflow.results.curves has bounds for the problem, or None."""
         return None
 
     def smoothness(self) -> float | None:

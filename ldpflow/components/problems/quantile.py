@@ -185,9 +185,7 @@ class QuantileProblem(Problem):
 
     def check_column(self) -> None:
         if (self.location, self.scale) != (0.0, 1.0):
-            raise ValueError(
-                "law = 'empirical' has the unit of its column: location and scale need another law"
-            )
+            raise ValueError("law = 'empirical' has the unit of its column, and no location or scale")
         if self.law_table is not None:
             try:
                 if self.ties is None:
@@ -256,8 +254,8 @@ class QuantileProblem(Problem):
         tau = min(self.levels(), key=lambda tau: min(tau, 1.0 - tau))
         beyond = law.size * min(tau, 1.0 - tau)
         if beyond < LAW_FROM and self.ties is None:
-            rough = f"lengths are rough with fewer than {LAW_FROM}"
-            found.append(f"{beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile: {rough}")
+            few = f"{beyond:.0f} of its {law.size:,} values lie beyond the {tau:g} quantile"
+            found.append(f"{few}: lengths of intervals are rough")
         if law.dropped:
             records = law.dropped + law.size
             found.append(f"{law.dropped:,} of {records:,} records had no value and were left out")
@@ -307,7 +305,7 @@ class QuantileProblem(Problem):
 
 
 class OneLevel(Problem):
-    """Setting of :class:`Quantile`. As a base class it lists ``tau`` before the settings of the law.
+    """Base class of :class:`Quantile`. It puts the setting ``tau`` before the settings of the law.
 
     Parameters
     ----------
@@ -334,7 +332,7 @@ class Quantile(QuantileProblem, OneLevel):
 
 
 class SeveralLevels(Problem):
-    """Setting of :class:`Quantiles`. As a base class it lists ``taus`` before the settings of the law.
+    """Base class of :class:`Quantiles`. It puts the setting ``taus`` before the settings of the law.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class QuantileRegression(Problem):
     errors : str
         Law of e. It is shifted so that F_e(0) = tau.
     error_scale : float
-        Unit of e.
+        Scale of the law of e.
     df : float, optional
         Degrees of freedom of ``student_t`` errors.
     """
@@ -112,7 +112,7 @@ class QuantileRegression(Problem):
 
 
 def gradient(kernel, g, theta, data, at, lane, problem):  # type: ignore[no-untyped-def]
-    """g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. The last plane has e, the others the covariates."""
+    """g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. The last variate is e."""
     tau = problem.tau
     bound = problem.bound
     e = problem.error_location + problem.error_scale * data[(kernel.D - 1) * STRIDE + at]

@@ -71,31 +71,30 @@ class Unusable(Exception):
 
 @dataclass(frozen=True, eq=False)
 class UserTable:
-    """A file of a user, or a table in memory. ``field`` is the name of the table in messages."""
+    """A file of a user, or a table in memory. ``field`` is the name of the source in messages."""
 
-    file: str | None
-    table: pa.Table | None = None
+    source: str | pa.Table
     field: str = FIELDS[0]
 
     @cached_property
     def parquet(self) -> bool:
         """Whether columns have their final types. Columns of a CSV file are read as text."""
-        return self.file is None or Path(self.file).suffix.lower() in (".parquet", ".pq")
+        return isinstance(self.source, pa.Table) or Path(self.source).suffix.lower() in (".parquet", ".pq")
 
     @cached_property
     def schema(self) -> pa.Schema:
         """Names and types of the columns. Types of a CSV file are guessed from its first block."""
-        if self.file is not None:
-            check_data_file(self.file, self.field)
+        if isinstance(self.source, str):
+            check_data_file(self.source, self.field)
         try:
-            if self.table is not None:
-                schema = self.table.schema
+            if isinstance(self.source, pa.Table):
+                schema = self.source.schema
             elif self.parquet:
-                schema = pq.read_schema(self.file)
+                schema = pq.read_schema(self.source)
             else:
-                with open(str(self.file), encoding="utf-8") as source:
+                with open(self.source, encoding="utf-8") as source:
                     source.read(1)  # fails for UTF-16, which Arrow reads without an error
-                with pyarrow.csv.open_csv(self.file, SERIAL) as reader:
+                with pyarrow.csv.open_csv(self.source, SERIAL) as reader:
                     schema = reader.schema
                 if pa.binary() in schema.types:  # Arrow's type for texts in another encoding
                     raise UnicodeError
@@ -116,10 +115,10 @@ class UserTable:
 
         In a file with one column, an empty line is a record without a value.
         """
-        if self.table is not None:
-            yield from self.table.select(names).to_batches(AT_ONCE)
+        if isinstance(self.source, pa.Table):
+            yield from self.source.select(names).to_batches(AT_ONCE)
         elif self.parquet:
-            yield from pq.ParquetFile(self.file).iter_batches(AT_ONCE, columns=names)
+            yield from pq.ParquetFile(self.source).iter_batches(AT_ONCE, columns=names)
         else:
             inferred = {name: self.schema.field(name).type for name in names}
             types = {
@@ -127,7 +126,7 @@ class UserTable:
             }
             options = pyarrow.csv.ConvertOptions(include_columns=names, column_types=types)
             parse = pyarrow.csv.ParseOptions(ignore_empty_lines=len(self.schema.names) > 1)
-            with pyarrow.csv.open_csv(self.file, SERIAL, parse, options) as reader:
+            with pyarrow.csv.open_csv(self.source, SERIAL, parse, options) as reader:
                 yield from reader
 
     def columns(self, names: list[str], field: str, most: int | None = None) -> list[NDArray[np.float64]]:
@@ -165,7 +164,8 @@ class UserTable:
             row, columns, found = map(int, ragged.groups())
             rank = f"Row {row:,}, counted from the header without empty lines,"
             hint = f"{rank} has {found} columns, the header {columns}."
-        return InputError(self.field, self.file, "a Parquet or CSV file", hint)
+        file = self.source if isinstance(self.source, str) else None
+        return InputError(self.field, file, "a Parquet or CSV file", hint)
 
 
 def to_doubles(column: Any, start: int) -> NDArray[np.float64]:
@@ -233,8 +233,7 @@ def read_column(
     ``drop`` they are left out. ``fields`` are the names of file and column in messages. ``count_column`` is
     the name of a column with the number of records of each row.
     """
-    file, memory = (source, None) if isinstance(source, str) else (None, source)
-    table = UserTable(file, memory, fields[0])
+    table = UserTable(source, fields[0])
     name = choose_column(table, column, fields[1])
     (values,) = table.columns([name], fields[1], MOST_VALUES)
     finite = np.isfinite(values)
@@ -281,7 +280,7 @@ def choose_column(table: UserTable, column: str | None, field: str) -> str:
 def identify_file(problem: Any, most: int = MOST_FEATURES) -> tuple[str, int] | None:
     """Digest of a problem's file and number of its columns that make x. None without a file.
 
-    Inside :func:`close_data_files` these are the settings of the problem.
+    Inside :func:`close_data_files` both are read from the settings of the problem.
     """
     if problem.file is None:
         if problem.target is not None or problem.features is not None:
@@ -366,10 +365,10 @@ def read_records(
 
 
 def draw_data(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of CHUNK draws with stored records, in the order of each lane.
+    """Fill ``planes``, CHUNK draws of each column, with stored records in the order of each lane.
 
     ``state`` has the number of records drawn before, then the orders, flat over (place, lane). ``parameters``
-    has the records row by row. Places after the last record repeat this record. No step uses them.
+    has the records row by row. Draws after the last record repeat this record. No step uses them.
     """
     first = np.int64(state[0])
     count = (state.shape[0] - 1) // LANES
