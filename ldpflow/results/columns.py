@@ -82,7 +82,7 @@ PRIVACY_UNIT = (
     "the unit whose change is hidden: a `record` of a local mechanism, or a `record (replacement)` of a data "
     "set; null if nothing is private"
 )
-NEIGHBOURING = "how the two inputs differ that must be hard to tell apart; null if nothing is private"
+NEIGHBOURING = "difference between two inputs that must be hard to tell apart; null if nothing is private"
 HORIZON = "n of a path that depends on n, or N of a data set; null if one path serves every n"
 
 PATH_COLUMNS: tuple[Column, ...] = (

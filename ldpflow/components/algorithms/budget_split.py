@@ -39,7 +39,7 @@ class BudgetSplit(DecayingSteps, RecordSgd):
     Parameters
     ----------
     perturbations : int in [2, 1000]
-        Perturbed paths B. Each of the B + 1 paths has the budget eps/(B + 1).
+        Number B of perturbed paths. Each of the B + 1 paths has the budget eps/(B + 1).
     """
 
     cites: ClassVar = ("fang2018",)

@@ -53,14 +53,15 @@ class DpAmbssgd(MinibatchRegression):
     Parameters
     ----------
     c_zeta : float > 0
-        Factor in zeta_t = c_zeta R gamma_t. 2 works well, and the paper has log^a(N). Privacy holds for
-        each factor.
+        Factor c_zeta of the clipping threshold zeta_t = c_zeta R gamma_t. 2 works well, and the paper has
+        log^a(N). Privacy holds for each factor.
     domain : float > 0, optional
         B, a bound of the first residuals, by default K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma).
     doublings : int
-        M, thresholds below B. The smallest one, B 2^-M, should lie below the smallest sigma of interest.
+        Number M of thresholds below B. The smallest one, B 2^-M, should lie below the smallest sigma of
+        interest.
     beta_stat : float in (0, 1)
-        Probability with which an error of a step's counts may exceed Gamma.
+        Probability that an error of the counts of a step exceeds Gamma.
     part : int
         The share 1/``part`` of the records of a step is for DP-STAT.
     rule : str
@@ -260,7 +261,8 @@ class DpMbssgd(MinibatchRegression):
     Parameters
     ----------
     clip : float > 0, optional
-        zeta, by default c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first gradients.
+        Threshold zeta of clipping, by default c_zeta R sqrt(||w*||_H^2 + sigma^2), the scale of the first
+        gradients.
     c_zeta : float > 0
         Factor in the default of ``clip``.
     """

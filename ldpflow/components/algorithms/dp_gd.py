@@ -40,7 +40,7 @@ class DpGd(FiniteSumAlgorithm):
     Parameters
     ----------
     epochs : float, optional
-        T, 20 by default. It is rounded to a whole number of at least 1.
+        Number T of steps, 20 by default. It is rounded to a whole number of at least 1.
     eta : float, optional
         Step length, by default 1/L. L is the Lipschitz constant of grad f. f includes the regulariser h.
     """
@@ -108,7 +108,7 @@ class DpSgd(FiniteSumAlgorithm):
     Parameters
     ----------
     batch_size : int
-        b, records that a step draws without replacement. The number of steps is T = epochs N / b.
+        Number b of records that a step draws without replacement. The number of steps is T = epochs N / b.
     eta : float, optional
         Step length, by default min(1/L, sqrt(2 gap / (L T v))) as in the analysis of non-convex SGD. L and G
         include h, and v is G^2/b plus d times the variance of the noise. The gap is a bound of F(0) - inf F,

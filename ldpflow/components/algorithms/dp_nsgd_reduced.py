@@ -70,7 +70,7 @@ class DpNsgdReduced(MomentumAlgorithm):
     Parameters
     ----------
     cross : float in (0, 1), optional
-        gamma of the paper, by default eta M.
+        Weight gamma of the paper, by default eta M.
     """
 
     cites: ClassVar = ("tran2022",)

@@ -113,7 +113,7 @@ class FiniteSumAlgorithm(BaseAlgorithm):
     epsilon, delta : float
         Central budget of the whole transcript, for replacing one record.
     epochs : float, optional
-        q = T/M, 20 by default. T is rounded to whole steps.
+        Number q = T/M of epochs, 20 by default. T is rounded to whole steps.
     eta : float, optional
         Step length, by default 1/sqrt(M T).
     theta0 : float
@@ -217,12 +217,12 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
         ``reshuffle``: each epoch visits the batches in a random order of its own, as printed. ``fixed``: all
         epochs have one random order.
     batch_size : int >= 1
-        b, records of a batch. The M = floor(N/b) batches are fixed. The paper has b = 1.
+        Number b of records of a batch. The M = floor(N/b) batches are fixed. The paper has b = 1.
     alpha : float, optional
         Weight of the new gradient, at least 1/M and by default 1/M.
     calibration : str
-        How sigma follows from (epsilon, delta): ``exact`` from the nodes that are released,
-        ``whole_tree`` from all nodes of the printed trees, ``printed`` by the rule of the paper.
+        How the noise multiplier sigma follows from (epsilon, delta): ``exact`` from the nodes that are
+        released, ``whole_tree`` from all nodes of the printed trees, ``printed`` by the rule of the paper.
     parameters : str
         ``given``: epochs, eta and alpha are as above. ``theorem``: the utility theorem sets them.
         ``balanced``: the number of epochs balances optimisation and noise for the problem, N, d and the

@@ -245,9 +245,10 @@ class DpSsgd(OnePassRegression, TailSgd):
         Default of eta: ``practical`` is 1/(2 R_x^2), and ``printed`` is the smallest of 1/(2 R_x^2),
         c1 / (log^{4a+2}(n) K_2^2 R_x^2 kappa d alpha^2) and c2 / (log^{2a+2}(n) R_x^2).
     c1, c2 : float
-        Constants in the proof of Theorem 3.2. They are so small that iterates hardly move at feasible n.
+        Constants c1 and c2 in the proof of Theorem 3.2. They are so small that iterates hardly move at
+        feasible n.
     noise_multiplier : float, optional
-        alpha, which follows from epsilon, delta and n.
+        Noise multiplier alpha, which follows from epsilon, delta and n.
     """
 
     has_intervals: ClassVar[bool] = True

@@ -53,7 +53,7 @@ class PrivateRegression(OnePassRegression):
         How alpha, the noise multiplier, follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without
         loss) or ``paper`` (see ldpflow.numerics.accounting).
     noise_multiplier : float, optional
-        alpha, in place of epsilon. Epsilon then follows from alpha.
+        Noise multiplier alpha, in place of epsilon. Epsilon then follows from alpha.
     """
 
     derived: ClassVar[tuple[Column, ...]] = (
@@ -94,14 +94,14 @@ class MinibatchRegression(PrivateRegression):
     Parameters
     ----------
     iterations : int, optional
-        T, an even number of steps. The default is the smallest T >= 2 ceil(log(N S)/(-log(1 - eta mu))), with
-        which the iterates forget the start. S = max(1, ||w*||_H^2/sigma^2), and mu is the smallest
-        eigenvalue of H. More steps have more noise.
+        Number T of steps, which is even. The default is the smallest T >= 2 ceil(log(N S)/(-log(1 - eta
+        mu))), with which the iterates forget the start. S = max(1, ||w*||_H^2/sigma^2), and mu is the
+        smallest eigenvalue of H. More steps have more noise.
     eta : float > 0, optional
         Step length, by default b/(R_x^2 + (b - 1)||H||). R_x^2 is the least R^2 with
         E ||x||^2 x x' <= R^2 H.
     radius : float > 0, optional
-        R, the scale of ||x||, by default from ``radius_of``.
+        Scale R of ||x||, by default from ``radius_of``.
     radius_of : str
         Default of R: ``trace`` is sqrt(Tr H), the tighter choice, and ``moment`` is R_x of the paper.
     infeasible_is : str

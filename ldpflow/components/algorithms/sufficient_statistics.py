@@ -65,9 +65,9 @@ class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
     Parameters
     ----------
     x_bound : float > 0, optional
-        X, by default 2 sqrt(Tr H).
+        Bound X of ||x||, by default 2 sqrt(Tr H).
     y_bound : float > 0, optional
-        Y, by default 4 sqrt(||w*||_H^2 + sigma^2).
+        Bound Y of |y|, by default 4 sqrt(||w*||_H^2 + sigma^2).
     """
 
     kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]

@@ -83,7 +83,10 @@ class BlockBootstrap(PathIntervalMethod):
     B: Annotated[int, Field(ge=2, le=10**5), REPLICATIONS] = 500
     multiplier: Annotated[
         Literal["uniform", "rademacher"],
-        Setting("-", "law of eps in BB and CHB: `uniform` on (-sqrt 3, sqrt 3), or `rademacher`"),
+        Setting(
+            "-",
+            "law of the blocks' random factors in BB and CHB: `uniform` on (-sqrt 3, sqrt 3), or `rademacher`",
+        ),
     ] = "uniform"
 
     def unsuitable(self, source: PathSource) -> str | None:

@@ -102,7 +102,7 @@ class Inversion(IntervalMethod):
             "unasked",
             "double",
             "count",
-            "number of questions that the public coin gave to no user",
+            "number of questions that were put to no user",
             summaries=(
                 Summary(
                     "unasked_share",

@@ -111,7 +111,7 @@ CHECKS = (
         "coordinate's own slope between the late and the early half of the run",
         summary(
             "poor_fit",
-            "share of finished rows with abs(lack_of_fit) > 2.576; it is .01 if the degree suffices",
+            "share of finished rows with abs(lack_of_fit) > 2.576; about .01 if the degree suffices",
             beyond=2.576,
             caution="the degree does not suffice (significant at 1%; take degree = 3, which needs 45 "
             "relaxation times, or smaller steps)",
@@ -119,7 +119,7 @@ CHECKS = (
     ),
     check(
         "condition",
-        "largest over smallest pivot of the fit of TR",
+        "largest pivot divided by smallest pivot of the moment matrix of TR",
         summary("condition_median", "median of the condition of the fit"),
     ),
 )

@@ -28,7 +28,7 @@ class ClippedGaussian(Mechanism):
     Parameters
     ----------
     clip : float > 0
-        zeta, in units of the gradient.
+        Threshold zeta of clipping, in the unit of the gradient.
     mu : float in [1e-3, 1e6]
         Budget of each user. The noise multiplier is 1/mu.
     """

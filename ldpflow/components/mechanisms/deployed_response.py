@@ -54,7 +54,8 @@ class DeployedResponse(RandomizedResponse):
         Probability that a user answers whose value is above the quantile. If the two probabilities differ,
         the estimate is for the quantile of the responders.
     answers : int in [1, 64]
-        a, independent answers of a user to one question, each with epsilon/a. One answer is the best.
+        Number a of independent answers of a user to one question, each with epsilon/a. One answer is the
+        best.
     """
 
     kind: Literal["deployed_response"] = "deployed_response"  # type: ignore[assignment]

@@ -44,13 +44,13 @@ class LeastSquares(Problem):
     d : int
         Coordinates of a synthetic record. For a file it is the number of its columns x.
     kappa : float >= 1
-        Condition number: lambda_j falls geometrically from 1 to 1/kappa.
+        Condition number: the eigenvalues of the covariance of x fall geometrically from 1 to 1/kappa.
     eigenvalues : tuple of float, optional
-        lambda, in place of d and kappa.
+        Eigenvalues lambda of the covariance of x, in place of d and kappa.
     norm : float
-        ||w*||. Every coordinate of w* is norm / sqrt(d).
+        Euclidean norm of the true coefficients w*. Every coordinate of w* is norm / sqrt(d).
     coefficients : tuple of float, optional
-        w*, in place of norm.
+        True coefficients w*, in place of norm.
     sigma : float >= 0
         Standard deviation of y given x.
     design : str

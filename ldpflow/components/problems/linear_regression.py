@@ -33,7 +33,7 @@ class LinearRegression(BoundedRegression):
     Parameters
     ----------
     huber : float > 0
-        c, in standard deviations of the error, or in the unit of a file's y.
+        Constant c of Huber's loss, in standard deviations of the error, or in the unit of a file's y.
     """
 
     kind: Literal["linear_regression"] = "linear_regression"

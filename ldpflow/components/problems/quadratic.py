@@ -24,7 +24,7 @@ class Quadratic(Problem):
     Parameters
     ----------
     curvatures : tuple of float > 0
-        Diagonal of H. Its length d is the dimension.
+        Curvatures: the diagonal of the matrix H. Its length d is the dimension.
     minimiser : tuple of float, optional
         theta*, 0 by default.
     bound : float > 0

@@ -40,7 +40,7 @@ class QuantileRegression(Problem):
     bound : float
         Publicly known bound of the absolute value of every covariate.
     errors : str
-        Law of e. It is shifted so that F_e(0) = tau.
+        Law of the errors e. It is shifted so that F_e(0) = tau.
     error_scale : float
         Scale of the law of e.
     df : float, optional

@@ -149,7 +149,8 @@ class OneShot(Protocol):
     k : int, optional
         Number of bins. The default is chosen by a rule from n, epsilon, the range and ``scale_guess``.
     scale_guess : float > 0, optional
-        Public guess of the scale of the law, which only the rule reads. The default is (U - L)/16.
+        Public guess of the scale of the law, by default (U - L)/16. Only the default number of bins depends
+        on it.
     """
 
     k: Annotated[int, Field(ge=4, le=MOST_BINS)] | None = None

@@ -406,7 +406,8 @@ def add_needs(row: Row, forecast: Forecast, half_width: float, replicates: int, 
     if needed is None:
         text = f"no n is known at which its half width is {half_width:g}"
         if isinstance(forecast, OneShotForecast):
-            width = forecast.width(MOST_USERS, epsilon)
+            low, high = forecast.template.range
+            width = (high - low) / forecast.bins(MOST_USERS, epsilon) * forecast.target.slope
             if 0.5 * width > half_width:
                 text = f"bins of {width:.3g} cannot give {half_width:g}, whatever n and epsilon"
         cautions.append(text)
