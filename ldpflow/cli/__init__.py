@@ -87,7 +87,8 @@ for panel, commands in COMMANDS.items():
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code.
 
-    0: done. 1: ran but a check failed. 2: bad input. 130: interrupted.
+    0: done. 1: a check failed, or the run broke off. 2: bad input, or the system refused a file or memory.
+    130: interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # characters that the locale lacks become question marks
@@ -171,7 +172,7 @@ def report_error(error: Exception) -> int:
     if not isinstance(error, OSError):
         raise error
     if error.errno == errno.ENOSPC and error.filename is None:
-        return drop_output(error, 2)  # of standard output: errors of files name the file
+        return drop_output(error, 2)  # an error of a file has its name; this one is of standard output
     if isinstance(error, FileNotFoundError) and error.filename is None:
         return print_error("the current directory is gone: change to another one", 2)
     return print_error(f"the system refused: {error}", 2)

@@ -192,9 +192,9 @@ def compare(
     Methods that use several paths per interval (PAR, HULC) share no replicates with other methods. They are
     not compared with other methods.
 
-    If there are more than 30 rows, the table has a line for each method and the ten rows with the smallest
-    difference of coverages. Lines below the table name rows that --where left out and cells that cannot be
-    compared.
+    If there are more than 30 rows, the table has a line for each method and the ten rows whose coverage is
+    farthest below the coverage of the baseline. Lines below the table count the rows that --where chose and
+    the cells that cannot be compared.
     """
     from ldpflow.cli.sheets import comparison_sheet
     from ldpflow.results.where import select_rows
@@ -339,9 +339,7 @@ def export(
 
 
 def cite(
-    run: Annotated[
-        str, typer.Argument(metavar="RUN", help="Run directory, or a study file such as a design.")
-    ],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Run directory, or a study file.")],
     text: Annotated[
         bool, flag("Print a paragraph for a methods section instead of BibTeX.", name="--text")
     ] = False,

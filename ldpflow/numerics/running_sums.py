@@ -29,7 +29,7 @@ from ldpflow.numerics.specialise import KernelPart
 from ldpflow.numerics.streams import LANES
 
 PERTURBED = "perturbed_paths"
-"""Name by which a method asks for S of the perturbed paths of an algorithm."""
+"""Name by which a method asks for S of the perturbed paths, which ``budget_split`` runs beside its path."""
 
 CUBIC = 11  # numbers of `transcript_cubic`
 TILE = 8  # steps in a tile, a power of two

@@ -52,8 +52,8 @@ def source_tree(function: FunctionType) -> ast.FunctionDef:
     place = (code.co_firstlineno, code.co_name)
     if place not in trees or instructions(codes[place]) != instructions(code):
         raise LdpflowError(
-            f"{code.co_filename} cannot be read or changed after it was imported: it lacks the source of "
-            f"kernel function {function.__name__}; start again"
+            f"{code.co_filename} lacks the source of the kernel function {function.__name__}: it cannot be "
+            "read, or it was changed after its import. Start Python again."
         )
     copied: ast.FunctionDef = pickle.loads(pickle.dumps(trees[place]))  # faster than copy.deepcopy
     return copied

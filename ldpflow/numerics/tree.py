@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 EXACT_STEPS = 2**23
 EXACT_EPOCH = 2**15
-"""In a fixed order the cost is computed node by node if T or M is at most this long. Else it is bounded. The
-time of the computation is about M min(M, T/M) log T.
+"""If all epochs have one order of the records, the cost is computed node by node for T <= EXACT_STEPS or
+M <= EXACT_EPOCH. Else it is bounded. The time of the computation is about M min(M, T/M) log T.
 """
 
 
@@ -142,8 +142,8 @@ def cost_bound(tree: NoiseTree, steps: int, epoch: int, alpha: float, *, fixed: 
     """Upper bound of the sum of w^2 / v over a tree's nodes, for all records and orders.
 
     The weights of a record in the k nodes of a level add up to at most its visits, the number of times that
-    it is used. No weight is above ``most``. So the sum of the squares is at most visits most and at most k
-    most^2. In a fixed order visits are M steps apart, and most = 1 + B + B^2 + ... with B = (1 - alpha)^M.
+    it is used. No weight is above ``most``. So the sum of the squares is at most visits * most,
+    and at most k * most^2. In a fixed order visits are M steps apart, and most = 1 + B + B^2 + ... with B = (1 - alpha)^M.
     If epochs are reshuffled, the end of an epoch and the start of the next can use one record in adjacent
     steps, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
     """
@@ -240,10 +240,10 @@ def reduced_variance(
 ) -> tuple[float, float, float, float, float]:
     """Five parts of the variance of the noise of one coordinate of the momentum of ``dp_nsgd_reduced``.
 
-    The momentum is that of step t. The parts are: the prefix of tree G, the window of G with weight 1, the
-    windows of G with weight ``cross``, the windows of tree Delta, and the prefix of tree r. A node of G has
-    the variance ``early`` if it ends at step 2 M or before, else ``late``. M is ``batches``. A node of Delta
-    or r has the variance ``small``.
+    The momentum is that of step t. Its trees G, D and r are described in the module of the algorithm. The
+    parts are: the prefix of G, the first full window of G, the later windows of G (with the factor
+    ``cross``), the windows of D, and the prefix of r. A node of G has the variance ``early`` if it ends at
+    step 2 M or before, else ``late``. M is ``batches``. A node of D or r has the variance ``small``.
     """
 
     def of_g(y: int, z: int) -> float:

@@ -134,8 +134,9 @@ def lost_words(coverage: Decomposition, row: Mapping[str, Any]) -> str:
     """Share of failed replicates in words if failures are the main cause of a low coverage, else "".
 
     Two conditions must hold. The coverage with failures as misses is more than two MCSE below the level. And
-    failures lower the coverage by more than the gap between level and coverage of the finished replicates, or
-    by more than the largest effect towards this gap (two MCSE if no effect is clear).
+    failures lower the coverage by more than one of two amounts: the gap between the level and the coverage of
+    the finished replicates, or the largest clear effect with the sign of this gap. Without such an effect the
+    second amount is two MCSE if the gap is clear, else 0.
     """
     misses, noise = row[COVERAGE[2]], 2 * (row[COVERAGE[3]] or 0.0)
     finished = row["level"] if row["coverage"] is None else row["coverage"]

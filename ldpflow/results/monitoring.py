@@ -74,7 +74,7 @@ class Watch:
             self.names |= dict.fromkeys(name for name in keys.column_names if name != "n")
             for key, cell in zip(keys.to_pylist(), rows, strict=True):
                 if key["n"] >= self.first_n:
-                    # The target may be the oracle's own length: rounding must not make this length shorter.
+                    # The target may be the oracle's length. By rounding alone no interval is below it.
                     limit = (self.target(key) or 0.0) * (1 - ROUNDING)
                     flags = cell.ok & np.stack([cell.covered == 1.0, cell.ok, cell.length < limit])
                     self.families.setdefault(self.family(key), {})[key["n"]] = (cell.replicate.copy(), flags)

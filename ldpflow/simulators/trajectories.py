@@ -135,7 +135,7 @@ def trajectory_table(
     ``users`` and ``steps`` have an entry per checkpoint. ``columns`` has arrays of shape (checkpoints, R), or
     None for null. If all values of a column at a checkpoint are NaN, they become null. ``finite`` has the
     same shape and is False if the replicate has diverged before the checkpoint. ``measures`` are columns
-    besides the frozen ones.
+    that only some algorithms have.
     """
     import pyarrow as pa
 

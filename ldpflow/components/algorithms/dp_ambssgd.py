@@ -18,12 +18,13 @@ It makes M counts. If none is large enough, it takes the last threshold, which h
 records are disjoint.
 
 The printed rule makes M + 1 counts and stops at the first count >= s. If all residuals lie below a threshold,
-the rule goes on with probability 1/2 at each further doubling. The mean square of gamma then depends on B and
-not on the data. One record of a step is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
+the rule goes on with probability 1/2 at each further doubling. So the mean square of gamma is proportional to
+B. One record of a step is in both sets. The printed grid, Delta = B/N^200, has ``doublings`` =
 ceil(200 log2 N).
 
 DP-MBSSGD has the same steps and noise. Its threshold zeta is fixed beforehand, so that all records make
-gradients. A step is 1/(2 alpha^2)-zCDP and 1/alpha-GDP. Batches are disjoint.
+gradients. A step satisfies zero-concentrated DP (zCDP) with rho = 1/(2 alpha^2), and Gaussian DP (GDP) with
+mu = 1/alpha. Batches are disjoint.
 """
 
 from __future__ import annotations
@@ -53,10 +54,11 @@ class DpAmbssgd(MinibatchRegression):
     Parameters
     ----------
     c_zeta : float > 0
-        Factor c_zeta of the clipping threshold zeta_t = c_zeta R gamma_t. 2 works well, and the paper has
-        log^a(N). Privacy holds for each factor.
+        Factor c_zeta of the clipping threshold zeta_t = c_zeta R gamma_t. 2 works well. The paper has
+        log^a(N) with the exponent a of its tail condition (LeastSquares.tail). Privacy holds for each factor.
     domain : float > 0, optional
-        B, a bound of the first residuals, by default K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma).
+        Bound B of the first residuals, by default K_2 log^a(N) (sqrt(kappa) ||w*||_H + sigma) with the
+        constants K_2 and a of the tail condition.
     doublings : int
         Number M of thresholds below B. The smallest one, B 2^-M, should lie below the smallest sigma of
         interest.

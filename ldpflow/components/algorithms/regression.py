@@ -50,8 +50,8 @@ class PrivateRegression(OnePassRegression):
     epsilon, delta : float
         Central budget of the whole run, for replacing one record.
     accounting : str
-        How alpha, the noise multiplier, follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (without
-        loss) or ``paper`` (see ldpflow.numerics.accounting).
+        How alpha, the noise multiplier, follows from epsilon and delta: ``disjoint`` (zCDP), ``gdp`` (the
+        tighter GDP guarantee of the run) or ``paper`` (see ldpflow.numerics.accounting).
     noise_multiplier : float, optional
         Noise multiplier alpha, in place of epsilon. Epsilon then follows from alpha.
     """

@@ -85,7 +85,7 @@ class BlockBootstrap(PathIntervalMethod):
         Literal["uniform", "rademacher"],
         Setting(
             "-",
-            "law of the blocks' random factors in BB and CHB: `uniform` on (-sqrt 3, sqrt 3), or `rademacher`",
+            "law of the blocks' factors in BB and CHB: `uniform` on (-sqrt 3, sqrt 3), or `rademacher`",
         ),
     ] = "uniform"
 

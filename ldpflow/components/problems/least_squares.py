@@ -91,7 +91,7 @@ class LeastSquares(Problem):
         if identity is None:
             if self.eigenvalues is not None:
                 if self.kappa != 1.0:
-                    raise ValueError("eigenvalues are given instead of kappa")
+                    raise ValueError("give eigenvalues or kappa, not both")
                 self.__dict__["d"] = len(self.eigenvalues)
             if self.coefficients is not None and len(self.coefficients) != self.d:
                 raise ValueError(f"coefficients must have {self.d} values, one per coordinate")

@@ -1,8 +1,8 @@
 """Audits of algorithms: all outputs of a run on two neighbouring lists of users.
 
-The lists differ in one user. This user has a gradient beyond the clipping bound, with opposite signs on the
-two lists. All others have gradient 0. The adversary knows the order of the users if the claim does not need a
-secret order.
+The lists differ in one user. In most audits this user has a gradient beyond the clipping bound, with opposite
+signs on the two lists, and all others have gradient 0. The functions below describe other lists. The
+adversary knows the order of the users if the claim does not need a secret order.
 
 Over a fixed data set the start is so far away that gradients do not change along the run. So every step moves
 the outputs as far as the sensitivity allows.
@@ -50,7 +50,7 @@ PLUS, MINUS = (1.0, -0.5), (1.0, 0.5)  # their gradients at theta = 0 are 1/2 an
 NO_NOISE = MECHANISMS["none"].model_validate({})
 
 FAR = 400.0  # first coordinate of the start
-SLANT = 0.05  # cosine of the angle between the replaced record and the start
+SLANT = 0.05  # minus the cosine of the angle between the replaced record and the start
 
 
 def draw_batches(count: int, stage: int, run: Callable[[range], Floats]) -> Floats:
@@ -245,7 +245,7 @@ def batch_lists(algorithm: MinibatchRegression, seed: int) -> list[Neighbours]:
 
 
 def shuffled_lists(algorithm: DpSsgd, seed: int) -> list[Neighbours]:
-    """Neighbours in a secret order. n is the smallest power of two for which the theorem holds."""
+    """Neighbours in a secret order. n is the smallest power of two for which shuffling is proved."""
     given = {"clip": algorithm.clip or 1.0, "eta": algorithm.eta or 0.01, "theta0": 0.0}
     algorithm = algorithm.model_copy(update=given)
 
@@ -293,7 +293,7 @@ def gradient_lists(algorithm: Algorithm, mechanism: Mechanism, seed: int) -> lis
     released: Released = estimates
     perturbations = range(1)
     if isinstance(algorithm, BudgetSplit):
-        # The collector multiplies the answer of a perturbed path by a weight: only the sign is private.
+        # The collector multiplies the answer of a perturbed path by a public weight, so only its sign counts.
         name, perturbations = "all answers of the first user", range(algorithm.perturbed_paths() + 1)
         released = lambda record: np.sign(estimates(record))  # noqa: E731
     name = f"{name}: gradients of opposite signs"

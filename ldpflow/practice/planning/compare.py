@@ -54,7 +54,7 @@ LEAST_SHIFT = 0.25
 """A row warns if half the distance of rounded values exceeds this many standard errors. Above 1 it has no
 rank."""
 
-RULE = f"(its coverage, undefined intervals as misses, has a 95% interval above level - {SHORT:g})"
+RULE = f"the 95% interval of the coverage, undefined intervals as misses, is above level - {SHORT:g}"
 LIARS = 0.01  # share of adversarial users in a comparison from a pilot
 DELTA = 1e-6  # delta of the guarantee with a shuffler
 AGREES = 0.05  # largest relative difference between half widths of two simulations without a caution
@@ -199,16 +199,16 @@ def choose_design(pairs: Sequence[Pair]) -> list[str]:
     taus = ", ".join(f"{row['tau']:g}" for row in designs[first["protocol"]])
     head = f"tau {taus}, epsilon {epsilon:g}, n {n:,}"
     if best is None:
-        text = f"none is shown to hold level {level:g} {RULE} with most intervals inside the range"
+        text = f"none is shown to hold level {level:g} ({RULE}) with most intervals inside the range"
         return [f"{head}: no design is recommended, since {text}"]
     measure = "the shortest possible at n" if first["wanted"] is None else "the wanted one"
     others = [f"{name} {ratio:.3g}" for name, ratio in list(ranked.items())[1:3]]
-    why = f"It alone holds level {level:g} {RULE}, with a"
+    why = f"Only {best} holds level {level:g}: {RULE}. It has a"
     if others:
-        why = f"Of {len(ranked)} designs that hold level {level:g} {RULE}, it has the smallest"
+        why = f"{len(ranked)} designs hold level {level:g}: {RULE}. Of these, {best} has the smallest"
     found = [
-        f"{head}: take {describe_design(best, designs)}. {why} worst ratio of half width to {measure}: "
-        f"{ranked[best]:.3g}" + (f" ({', '.join(others)})" if others else "")
+        f"{head}: take {describe_design(best, designs)}. {why} ratio of half width to {measure} "
+        f"in its worst quantile: {ranked[best]:.3g}" + (f" ({', '.join(others)})" if others else "")
     ]
     if first["wanted"] is not None:
         needed, goals = [row["n_needed"] for row in designs[best]], "all wanted half widths"

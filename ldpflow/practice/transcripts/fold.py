@@ -118,7 +118,8 @@ def fold_rows(  # type: ignore[no-untyped-def]
     ``gradients`` and ``asked``, shape (rows, d), are A and theta of every row. Arrays of the state have a
     place for each coordinate or sum and each lane, and lane 0 alone is used. ``slack`` is the largest
     rounding error of theta. ``tile`` keeps the last steps for the sums. ``counts`` has the steps made, steps
-    recorded, times reached, steps in the tile, rows in the round, and the place of the wrong theta.
+    recorded, times reached, steps in the tile, rows of the unfinished step, and the place of the wrong
+    theta.
     """
     i, done, t, kept, taken = counts[0], counts[1], counts[2], counts[3], counts[4]
     rows = gradients.shape[0]
