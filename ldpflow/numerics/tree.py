@@ -143,9 +143,9 @@ def cost_bound(tree: NoiseTree, steps: int, epoch: int, alpha: float, *, fixed: 
 
     The weights of a record in the k nodes of a level add up to at most its visits, the number of times that
     it is used. No weight is above ``most``. So the sum of the squares is at most visits * most,
-    and at most k * most^2. In a fixed order visits are M steps apart, and most = 1 + B + B^2 + ... with B = (1 - alpha)^M.
-    If epochs are reshuffled, the end of an epoch and the start of the next can use one record in adjacent
-    steps, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
+    and at most k * most^2. In a fixed order visits are M steps apart, and most = 1 + B + B^2 + ... with
+    B = (1 - alpha)^M. If epochs are reshuffled, the end of an epoch and the start of the next can use one
+    record in adjacent steps, and most = 1 + (1 - alpha) (1 + B + B^2 + ...).
     """
     decay = float(powers(1.0 - alpha, epoch + 1)[epoch])
     total = 0.0

@@ -8,11 +8,11 @@ is E F'(m + sqrt(v) Z). Then
     m <- m - eta (q - tau)        v <- v - 2 eta H v + eta^2 (q (1 - q) + k)
 
 The steps up to i = 400 are taken one by one. Later steps are joined: each stretch ends at 1.015 times the i
-of its start, and m shrinks there by the factor exp(-H sum eta) of a linear q (exponential Euler). The variance
-of the sum of the iterates adds up their covariances v_i exp(-sum H eta). Iterates are in relaxation units y =
-G (theta - theta*), with the density G at the quantile theta*. So the step sizes are G c i^-gamma, and their
-sum is the number of relaxation times. Bias and standard deviation of the average are in standard errors of
-the oracle.
+of its start, and m shrinks there by the factor exp(-H sum eta) of a linear q (exponential Euler). The
+variance of the sum of the iterates adds up their covariances v_i exp(-sum H eta). Iterates are in relaxation
+units y = G (theta - theta*), with the density G at the quantile theta*. So the step sizes are G c i^-gamma,
+and their sum is the number of relaxation times. Bias and standard deviation of the average are in standard
+errors of the oracle.
 
 The closure is ours and has no proof. In 432 simulated cells (four laws, scales 1e-2 to 1e3, tau .5 to .99,
 eps .5 to 2, n = 1e5, 150 replicates) the predicted coverage is within .06 of the simulated one in 90% of the

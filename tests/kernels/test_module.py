@@ -231,7 +231,7 @@ def test_a_source_that_changed_after_its_import_is_refused(tmp_path, monkeypatch
 
     file.write_text("def f(x):\n    return 2 * x\n")
     os.utime(file, (1, 1))
-    with pytest.raises(LdpflowError, match="changed after it was imported"):
+    with pytest.raises(LdpflowError, match="changed after its import"):
         specialise(changed_later.f, Case())
 
 

@@ -30,7 +30,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"problem__law": "nromal"}, "problem.law", "'normal'"),
     ({"problem__law": "student_t"}, "problem", "df must be given"),
     ({"problem": {"kind": "quantile_regression"}}, "mechanism.kind", "scalar gradient"),
-    ({"algorithm": BATCHES | {"noise": "batch"}}, "algorithm.kind", "must be none, laplace, or gaussian"),
+    ({"algorithm": BATCHES | {"noise": "batch"}}, "algorithm.kind", "use none, laplace or gaussian"),
     ({"algorithm": BATCHES}, "grid.n", "at least 5,000"),
     ({"grid__n": 1e13}, "grid.n", "1e+12"),
     ({"grid__n": ...}, "grid.n", "is missing; expected an integer"),
