@@ -18,7 +18,6 @@ from pydantic.fields import FieldInfo
 
 from docs.tables import table
 from ldpflow.cli import app
-from ldpflow.cli.flags import METHODS
 from ldpflow.components.algorithms import ALGORITHMS
 from ldpflow.components.intervals import INTERVAL_METHODS
 from ldpflow.components.mechanisms import MECHANISMS
@@ -279,7 +278,7 @@ def described(words: list[str], command: Any) -> Iterator[str]:
 
 def meaning(parameter: Any) -> str:
     """Help of an argument or flag, with the mark of its panel."""
-    text = " ".join((parameter.help or "").split()).replace(METHODS, ", ".join(INTERVAL_METHODS))
+    text = " ".join((parameter.help or "").split())
     panel = getattr(parameter, "rich_help_panel", None) or ""
     return in_code(text + " *" if panel.endswith("*") else text).replace(" *", " \\*")
 

@@ -276,8 +276,10 @@ class InputModel(DocumentedModel):
         def __init__(self, *args: Any, **settings: Any) -> None:
             cls = type(self)
             if args:
-                names = ", ".join(f"{name}=..." for name in cls.model_fields if name != "kind")
-                raise InputError(group_of(cls), args, f"settings by name, as in {cls.__name__}({names})")
+                shown = [name for name, field in cls.model_fields.items() if name != "kind" and field.repr]
+                names = ", ".join([f"{name}=..." for name in shown[:3]] + ["..."] * (len(shown) > 3))
+                allowed = f"settings by name, as in {cls.__name__}({names})" if shown else "no settings"
+                raise InputError(group_of(cls), args, allowed)
             settings = {name: setting_value(cls, name, value) for name, value in settings.items()}
             try:
                 super().__init__(**settings)

@@ -277,4 +277,6 @@ def transcript(
     from ldpflow.run import open_run
 
     users = stored_transcript(open_run(run).store.address, path, replicate, output)
+    settings = "" if output.endswith(".parquet") else f"{output}.toml "
     typer.echo(f"{output}: {users:,} reports of replicate {replicate}")
+    typer.echo(f"ldpflow analyse {settings}{output}", err=True)

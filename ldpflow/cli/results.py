@@ -412,7 +412,7 @@ OF_DESIGN = ("tau", "epsilon", "beta", "level", "method", "seed")
 set_parameters(trace, [*OWN, *(signature(sweep).parameters[name] for name in OF_DESIGN)])
 
 Baseline = Annotated[
-    str | None, flag("Method that paired figures compare with.", "METHOD", shown="first with most replicates")
+    str | None, flag("Method that paired figures compare with.", "METHOD", shown="first with most rows")
 ]
 
 

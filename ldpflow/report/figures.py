@@ -141,7 +141,9 @@ MEASURES = {
     "length": LENGTH._replace(shared="oracle_length"),
     "relative-length": PlottedMeasure("length_relative", "mean length / oracle length", 1.0, log=True),
     "bias": PlottedMeasure("standardised_bias", "bias / empirical SE", 0.0),
-    "coverage-difference": PlottedMeasure("paired_coverage_difference", "paired difference to {}", 0.0),
+    "coverage-difference": PlottedMeasure(
+        "paired_coverage_difference", "coverage, paired difference to {}", 0.0
+    ),
     "length-ratio": PlottedMeasure("paired_length_ratio", "mean length / that of {}", 1.0, log=True),
     "standard-error": PlottedMeasure("relative_error_model_se", "model SE / empirical SE - 1", 0.0),
     "protocols": LENGTH._replace(shared="bound"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
@@ -233,10 +234,14 @@ class Results:
     def baseline(self) -> str:
         """Series that paired figures compare with: the user's choice, or the default.
 
-        The default is the first series in the order of legends, among the series with the most replicates.
+        The default is the first series in the order of legends, among the series with the most rows in all
+        cells together. A method whose rows are made of several replicates has fewer rows.
         """
-        order = sorted((-row["replicates"], row["series_rank"], row["series"]) for row in self.rows)
-        return self.versus or (order[0][2] if order else "")
+        counts: Counter[tuple[int, str]] = Counter()
+        for row in self.rows:
+            counts[row["series_rank"], row["series"]] += row["replicates"]
+        best = min(counts, key=lambda series: (-counts[series], series), default=(0, ""))
+        return self.versus or best[1]
 
     def with_baseline(self, name: str | None) -> Results:
         """Copy of the results with another baseline, named as in legends or as in ``ldpflow compare``."""

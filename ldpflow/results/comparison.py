@@ -82,7 +82,9 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
         seen.update(dict.fromkeys(label(differs, by, named) for _, differs, _ in members))
         chosen = [m for m in members if baseline is None or matches(m[1], by, baseline)]
         known = known or bool(chosen)
-        if not chosen or len(members) == 1:
+        # Rows of PAR and HULC have no replicates in common with the default baseline.
+        other_rows = by == "method" and baseline is None and members[0][2].runs > 1
+        if not chosen or len(members) == 1 or other_rows:
             alone += [shared | differs for shared, differs, _ in members]
             continue
         _, reference, base = chosen[0]
@@ -94,6 +96,10 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
     if not rows:
         others = ", ".join(name for name in varying if name != by)
         hint = f"Cells of this run differ in {others}." if others else ""
+        if any(cell.runs > 1 for _, cell in pairs):
+            hint += (
+                " Rows of PAR and HULC are made of several replicates: compare their coverages in summary."
+            )
         allowed = "a setting in which cells of this run with the same replicates differ, all else equal"
         raise InputError("by", by, allowed, hint)
     every = dict.fromkeys(name for row in rows for name in row)
@@ -102,9 +108,9 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
     if not alone:
         return table
     methods = ", ".join(dict.fromkeys(str(row["method"]) for row in alone))
-    other = "cell" if baseline is None else f"cell with {baseline}"
+    other = "baseline" if baseline is None else f"cell with {baseline}"
     note = (
-        f"{len(alone):,} cells ({methods}) are not compared: no {other} has the same replicates and differs"
+        f"{len(alone):,} cells ({methods}) are not compared: no {other} shares their replicates and differs"
     )
     return table.replace_schema_metadata({"note": f"{note} in {by} alone."})
 

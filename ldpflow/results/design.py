@@ -44,6 +44,8 @@ class RunDesign:
     """Whether the rows are all combinations of these values."""
     precision: Mapping[str, Any] | None = None
     """Targets that decided the number of replicates. None for a fixed number."""
+    missing: tuple[int, int] | None = None
+    """Cells that have rows, and cells of the study, of a run that is not finished."""
 
 
 def run_design(
@@ -79,6 +81,11 @@ def run_design(
             return design
         if wanted.keys() == counts.keys() and targets is not None:
             return replace(design, precision=targets)
+        last = sessions[-1] if sessions else {}
+        broken = last.get("ended") is None or last.get("stopped") or last.get("failed_batches")
+        fewer = any(counts.get(place, 0) < number for place, number in wanted.items())
+        if broken and fewer and counts.keys() <= wanted.keys():
+            return replace(design, missing=(len(counts), len(wanted)))
     seed = store.replicates.scan(damaged=damaged)[0].meta["seed"]
     return design_of_cells(cells, every_path(store, damaged=damaged), seed)
 

@@ -112,6 +112,7 @@ def study_paragraph(design: RunDesign, summary: pa.Table, sessions: Sequence[Map
     template = templates("ldpflow.results", enumerated=enumerate_words).get_template("methods.txt.jinja")
     text = template.render(
         factorial=design.factorial,
+        missing=design.missing,
         parts=parts,
         cited=citing_kinds(study, own=False),
         own=citing_kinds(study, own=True),

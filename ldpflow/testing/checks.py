@@ -439,9 +439,6 @@ def checks_of(component: Any) -> dict[str, Check]:
     return dict(CHECKS[component.group]) | {"same bits for one replicate and for many": lanes_agree}
 
 
-RANGE = (-4.0, 4.0)
-
-
 @dataclass(frozen=True)
 class ComponentFinding:
     """Finding of one check of a component.
@@ -519,8 +516,8 @@ def one_message(error: Exception) -> str:
 
 
 def default_of(kind: type[Settings]) -> Any:
-    """Make a component with default settings. A protocol that needs a range gets RANGE."""
-    return kind.model_validate({"range": RANGE} if "range" in kind.model_fields else {})
+    """Make a component with its default settings. Settings without a default get the value of its example."""
+    return kind.model_validate(dict(kind.example))
 
 
 def processes_agree(source: str, component: Any) -> None:

@@ -39,7 +39,7 @@ def refused(call, field, *said):
     ("make", "field", "said"),
     [
         (lambda: lf.LdpSgd(0.6), "algorithm", "by name, as in LdpSgd(theta0=..., gamma=..., c=..., "),
-        (lambda: lf.Oracle(1, 2), "method", "as in Oracle()"),
+        (lambda: lf.Oracle(1, 2), "method", "no settings"),
         (lambda: lf.Quantile(tau=2), "problem.tau", "a number in (0, 1)"),
         (lambda: lf.MixturePart(weight=-1), "MixturePart.weight", "a number in (0, 1e+06]"),
         (lambda: lf.BlockBootstrap(B=[10, 20], beta=None), "method.beta", "is missing"),

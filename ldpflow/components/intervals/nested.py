@@ -73,6 +73,7 @@ from ldpflow.components.intervals.transcript import CHECKS, TranscriptCovariance
 from ldpflow.components.intervals.transcript_fit import diagonal
 from ldpflow.components.intervals.variance import BatchMeans, asymptotic_covariance
 from ldpflow.components.problems import Problem
+from ldpflow.errors import LdpflowError
 from ldpflow.numerics import constants
 from ldpflow.settings import Setting
 
@@ -95,7 +96,8 @@ class Nested(MethodAround):
     ) -> tuple[Array, Array, dict[str, Array]]:
         """Estimate and standard error of the base, and the diagnostics that both methods have."""
         found = self.base_method().intervals(record, n, levels)
-        assert found.se is not None
+        if found.se is None:
+            raise LdpflowError(f"the base of {self.kind} has no standard error, which it needs")
         own = {column.name for column in self.diagnostics}
         diagnosis = {name: found.diagnosis[name] for name in found.diagnosis if name in own}
         return found.estimate, found.se, diagnosis

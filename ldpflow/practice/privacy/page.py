@@ -269,7 +269,8 @@ def answering_release(statement: PrivacyStatement, design: CollectionDesign) -> 
 SECRET_SAMPLE = (
     "the number of responders was fixed beforehand, and all sets of this many invited people are equally "
     "likely to respond, for any values",
-    "who responded stays secret: if an observer knows that a person did, only the guarantees above hold",
+    "who responded and who did not stays secret: if an observer knows of any person whether this person "
+    "responded, only the guarantees above hold",
     "reports are seen without order, or in a uniformly random order that stays secret",
     "all responders send equally many reports",
 )
@@ -290,7 +291,7 @@ def sampled_release(
         Guarantee,
         "sampled",
         f"everything released about one invited person (a share {rate:g} responds)",
-        "anyone who knows neither who responded nor the order of the reports",
+        "anyone who knows of no person whether this person responded, and no order of the reports",
         design.delta,
     )
     if uneven or not design.secret_sample:
