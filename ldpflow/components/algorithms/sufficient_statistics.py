@@ -67,7 +67,7 @@ class SufficientStatistics(PrivateRegression, OrdinaryLeastSquares):
     x_bound : float > 0, optional
         Bound X of ||x||, by default 2 sqrt(Tr H).
     y_bound : float > 0, optional
-        Bound Y of |y|, by default 4 sqrt(||w*||_H^2 + sigma^2).
+        Bound Y of the absolute value of y, by default 4 sqrt(||w*||_H^2 + sigma^2).
     """
 
     kind: Literal["sufficient_statistics"] = "sufficient_statistics"  # type: ignore[assignment]
