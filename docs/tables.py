@@ -135,7 +135,7 @@ SUMMARY_COLUMNS = (
     Column("step", "int64", "steps", "steps made"),
     Column("stat", "string", "-", "name of the statistic"),
     Column("replicates", "int64", "count", "number of replicates, diverged ones included"),
-    Column("failures", "int64", "count", "number of diverged replicates, which the other columns leave out"),
+    Column("failures", "int64", "count", "number of diverged replicates, which the statistics leave out"),
     Column("mean", "double", "of stat", "mean over the R replicates that did not diverge"),
     Column("mcse", "double", "of stat", "Monte Carlo standard error of the mean, sd / sqrt(R)"),
     Column("q05", "double", "of stat", "5% quantile over the R replicates"),

@@ -74,7 +74,7 @@ class InputError(LdpflowError):
     ----------
     field : str
         Setting, column or argument, as in ``algorithm.gamma`` or ``out``. The command line prints an
-        argument as a flag, and so it prints names in backquotes in ``allowed`` and ``hint``.
+        argument as a flag. Names in backquotes in ``allowed`` and ``hint`` become flags too.
     value : object
         The invalid value, or None if a value is missing.
     allowed : str

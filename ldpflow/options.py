@@ -336,7 +336,7 @@ class PlanOptions:
 
     @property
     def comparison(self) -> dict[str, Any]:
-        """Settings given for a comparison, half width and response rate."""
+        """Settings that were given for a comparison, with the half width and the response rate."""
         found = {name: value for name in OF_A_COMPARISON if (value := getattr(self, name)) is not None}
         return found | {"half_width": self.target, "response": self.response_rate or 1.0}
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Names = str | Sequence[str] | None
 
 LONGEST_LINE = 100
-"""Longest text of a cell in a notebook that is not wrapped, in characters."""
+"""Longest text, in characters, that a table in a notebook shows without wrapping."""
 
 
 def open_run(out: str | os.PathLike[str]) -> Run:
@@ -158,7 +158,10 @@ class Run:
 
     @property
     def cautions(self) -> list[str]:
-        """Lines on parts left out by the study and on broken assumptions. Empty for an unreadable study."""
+        """Lines on combinations that the study leaves out, and on broken assumptions.
+
+        Empty for a study that cannot be read.
+        """
         from ldpflow.study.stored import stored_cautions
 
         return stored_cautions(self.store)
@@ -326,7 +329,7 @@ class Run:
             ``length_effect``, ``variability_effect``, ``bias_effect``, ``shape_effect``,
             ``dependence_effect``, ``joint_effect`` and ``limits_effect``. With null as 0 the seven add up to
             ``coverage`` - ``level``. ``clear_effects`` names the effects that are larger than two MCSE and
-            0.0025; for the bias effect the bias must also be larger than two MCSE of the bias. ``cause`` is
+            0.0025, and the bias effect if the bias is larger than two MCSE of the bias. ``cause`` is
             the main cause, ``cause_class`` the main cause without its size. ``explanation`` has sentences.
             ``rest_effect`` is the sum of ``joint_effect``, ``limits_effect`` and the other effects that are
             not clear. The schema's metadata ``note`` counts main causes, clear effects, and clear effects

@@ -32,7 +32,7 @@ def submit(
     """Run a study as a job of a Ray cluster. Submit it again to continue it.
 
     The job contains the study and this package. Flags of the design (*) replace values of the study. All of
-    them except --seed may be repeated.
+    them except --seed and --replicates may be repeated.
     """
     from ldpflow.engine.jobs import Jobs, cluster_address
     from ldpflow.study import load_study

@@ -78,7 +78,7 @@ def seconds_per_record(simulator: Simulator[Any, Any], request: Request) -> floa
         groups = by_runs(request.cells).items()
         return sum(seconds_of_rows(random_record(simulator, c, runs), c) / runs for runs, c in groups)
     if isinstance(simulator, FiniteSum):
-        # The time of the risk at one point. A replicate has a point per checkpoint, and its output.
+        # Time of the risk at one point. A replicate computes it at each checkpoint and at its output.
         data = draw_records(simulator.problem, 0, simulator.horizon, range(LANES))
         point = np.zeros((1, simulator.problem.dimension, LANES))
         risk(simulator.problem, data, point)

@@ -70,7 +70,7 @@ class Dataset:
         self.store = store
         self.kind = kind
         self.further: tuple[Column, ...] = ()
-        """Columns of new parts after the frozen columns."""
+        """Columns of new parts after the columns that all parts have."""
 
     def schema(self, parts: Iterable[Part] = ()) -> pa.Schema:
         """Common schema of ``parts`` and new parts."""

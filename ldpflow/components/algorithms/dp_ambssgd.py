@@ -65,7 +65,7 @@ class DpAmbssgd(MinibatchRegression):
     beta_stat : float in (0, 1)
         Probability that an error of the counts of a step exceeds Gamma.
     part : int
-        The share 1/``part`` of the records of a step is for DP-STAT.
+        The share 1/``part`` of the records of a step sets the clipping threshold (DP-STAT).
     rule : str
         Rule at which DP-STAT stops: ``corrected`` or ``printed``.
     """

@@ -5,9 +5,9 @@
     n_t = sum over nodes [y, z] of the dyadic cover of [1, t] of (1 - alpha)^(t - z) zeta[y, z]
     zeta ~ N(0, 16 alpha^2 G^2 sigma^2 V I)
 
-V bounds the number of nodes that one record enters. In the paper the root of the tree has no noise if the
-depth is floor(log2 T), and a record has T/N visits. Here each level has noise, and V counts ceil(T/N) visits.
-The streaming form of the noise is ours. Let low(t) be the lowest set bit of t. Then
+V bounds the number of nodes that one record enters. The paper has a tree of depth floor(log2 T), whose root
+gets no noise, and T/M visits of a record for M batches in an epoch. Here each level has noise, and V is for
+ceil(T/M) visits. The streaming form of the noise is ours. Let low(t) be the lowest set bit of t. Then
 
     n_t = zeta[t - low(t) + 1, t] + (1 - alpha)^low(t) n_{t - low(t)}.
 
@@ -48,7 +48,8 @@ class DpNsgd(MomentumAlgorithm):
     ----------
     noise : str
         ``tree``: the noise of the paper. ``independent``: a baseline with fresh noise of standard deviation
-        2 G sigma sqrt(T/M) / b on each gradient. ``none``: a baseline without privacy.
+        2 G sigma sqrt(T/M) / b on each gradient, for T steps, M batches of b records and the Lipschitz
+        constant G. ``none``: a baseline without privacy.
     """
 
     cites: ClassVar = ("tran2022",)

@@ -52,7 +52,7 @@ NOTION = "(eps, delta)-DP (central)"
 UNIT = "record (replacement)"
 LARGEST_STEPS = 2**40
 DEFAULT_EPOCHS = 20.0
-COST = "c in the RDP c z / (2 sigma^2) of order z of the transcript; null for `dp_sgd` and without noise"
+COST = "c: a run has Renyi DP c z / (2 sigma^2) of order z; null for `dp_sgd` and without noise"
 MEMORY_BUDGET = 2**30
 """Most bytes for the records and arrays of LANES replicates."""
 

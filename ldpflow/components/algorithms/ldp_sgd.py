@@ -110,7 +110,7 @@ def put_in_order(kernel, theta, lane):  # type: ignore[no-untyped-def]
 def recursion(kernel, users, noises, problem, mechanism, settings, record):  # type: ignore[no-untyped-def]
     """Run LDP-SGD for LANES replicates (see one_pass). The variates of CHUNK steps are drawn together.
 
-    ``record.extras`` gets the measures of the mechanism.
+    ``record.extras`` gets the counts of the mechanism, such as the number of clipped gradients.
     """
     c, gamma, start, radius = settings.c, settings.gamma, settings.theta0, settings.radius
     times, marks, centre = record.times, record.marks, record.centre

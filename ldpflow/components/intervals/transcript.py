@@ -107,7 +107,7 @@ CHECKS = (
     ),
     check(
         "lack_of_fit",
-        "t statistic of the power degree + 1 in TR's fit; for a vector, of the difference of the "
+        "t statistic of the term of exponent degree + 1 in TR's fit; for a vector, of the difference of the "
         "coordinate's own slope between the late and the early half of the run",
         summary(
             "poor_fit",

@@ -73,7 +73,7 @@ class PolynomialFit:
         return np.asarray(pivots.max(axis=0) / pivots.min(axis=0))
 
     def lack_of_fit(self, degree: int, variance: Array) -> Array:
-        """t statistic of the power degree + 1. Its limit is N(0, 1) if the degree suffices."""
+        """t statistic of the term with exponent degree + 1. Its limit is N(0, 1) if the degree suffices."""
         k = degree + 1
         t: Array = self.coefficients[k] * np.sqrt(self.pivots[k] / variance)
         return np.where(self.sound[k], t, np.nan)

@@ -6,8 +6,8 @@ quantile, and r_0 otherwise. The distribution function among the responders is
 
     F_R = (r_1 min(F, tau) + r_0 max(F - tau, 0))/(r_1 tau + r_0 (1 - tau)).
 
-A share lambda of the responders sends a fixed bit. An honest user answers a times with the budget eps/a each,
-and the mean of the answers is debiased. At least j of the a reports are 1 with probability
+A share lambda of the responders sends a fixed bit. An honest user gives ``a`` answers with the budget eps/a
+each, and their mean is debiased. At least j of the a reports are 1 with probability
 
     (1 - lambda) (F_R P(Bin(a, p) >= j) + (1 - F_R) P(Bin(a, 1 - p) >= j)) + lambda 1{they send 1}.
 """

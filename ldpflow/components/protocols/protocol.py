@@ -157,7 +157,7 @@ class OneShot(Protocol):
     scale_guess: Annotated[float, Field(gt=0)] | None = None
 
     bin_base: ClassVar[int] = 1
-    """The number of bins must be a power of this number."""
+    """The number of bins must be a power of this number. 1 allows every number."""
 
     public_coin: ClassVar[bool] = True
     """Whether a public coin draws a question for every user."""
@@ -207,7 +207,7 @@ class OneShot(Protocol):
         return ()
 
     def questions(self, k: int) -> int:
-        """Number of questions, bins or nodes whose answers are counted."""
+        """Number of counts that a collection keeps: bits of all questions, or k - 1 if a report is a number."""
         return sum(self.widths(k)) or k - 1
 
     def bits(self, n: int) -> float:

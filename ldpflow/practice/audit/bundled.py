@@ -1,7 +1,8 @@
 """Audits of mechanisms, algorithms and protocols by name.
 
-A mechanism is audited on two gradients that are as far apart as the gradients of two records can be. Its
-outputs are the reports of a path with a constant gradient, made by the kernel function of the mechanism.
+A mechanism is audited on pairs of gradients. One pair is as far apart as the gradients of two records can be,
+if the problem bounds them. The outputs are the reports of a path with a constant gradient, made by the kernel
+function of the mechanism.
 
 A protocol is audited on the report of one user whose value lies in a given bin. The output is the estimate
 of the distribution function from this report alone. This estimate determines the report. For ``rounds`` the
@@ -105,7 +106,7 @@ def audit_mechanism(
     if reason is not None:
         raise InputError("mechanism", mechanism.kind, f"a mechanism for {problem.kind}", reason)
     if mechanism.replaces_data():
-        hint = "It simulates reports without values: audit sampling = 'data', whose reports it has."
+        hint = "It simulates reports without values. Audit sampling = 'data': its reports have the same law."
         raise InputError("mechanism.sampling", getattr(mechanism, "sampling", None), "'data'", hint)
     claim = claim_of(mechanism.privacy())
     neighbours = []
@@ -155,7 +156,7 @@ def pairs_of_bins(k: int) -> list[tuple[int, int]]:
 
 
 def keys_of(seed: int, which: int, count: int, stage: int, name: str) -> NDArray[np.uint64]:
-    """Keys of the random streams of ``count`` users with value 0 or 1, shape (count, 2)."""
+    """Keys of the random streams of ``count`` users with one of two values (``which``), shape (count, 2)."""
     first = stage * 2**32
     stream = f"audit/{name}/{which}"
     keys = [counter_keys(seed, "mechanism", stream, replicate) for replicate in range(first, first + count)]

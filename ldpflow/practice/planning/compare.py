@@ -1,6 +1,6 @@
 """Comparison of protocols for a quantile: accuracy, users, budget, bits and rounds of each.
 
-A row has the fewest users and the smallest budget for a wanted half width. With them, the simulated median
+A row has the fewest users at its epsilon, and the smallest budget at its n, with which the simulated median
 half width of the protocol's default interval is at most the wanted one. For a histogram, all numbers of users
 and all budgets of a grid are candidates. LDP-SGD is slow to simulate: the search takes its expected half
 width, and two simulations correct it.
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 
 SHORT = 0.03  # an interval holds its level if its coverage is above the level less this
 LEAST_SHIFT = 0.25
-"""A row warns if half the distance of rounded values exceeds this many standard errors. Above 1 it has no
-rank."""
+"""A row warns if half the distance between neighbouring values exceeds this many standard errors. If it
+exceeds one, the row has no rank."""
 
 RULE = f"the 95% interval of the coverage, undefined intervals as misses, is above level - {SHORT:g}"
 LIARS = 0.01  # share of adversarial users in a comparison from a pilot
 DELTA = 1e-6  # delta of the guarantee with a shuffler
-AGREES = 0.05  # largest relative difference between half widths of two simulations without a caution
+AGREES = 0.05  # a caution says so if half widths of two simulations differ by more than this share
 
 EPSILONS: tuple[float, ...] = tuple(dict.fromkeys(round(12.0 * 10.0 ** (i / 200), 3) for i in range(-476, 1)))
 """Budgets that a search tries: 200 in each decade up to 12, rounded to three decimals."""
@@ -155,8 +155,8 @@ def compare_designs(
     Returns
     -------
     list of (dict, Forecast)
-        Sorted by quantile, then by users needed, or by half width if none is wanted. All numbers of a row are
-        those of its interval. docs/pilot_to_plan.md describes the keys.
+        Sorted by quantile, then by users needed, or by half width if none is wanted. Half widths
+        and coverage of a row are those of its interval. docs/pilot_to_plan.md describes the keys.
     """
     if len(set(taus)) < len(taus):
         raise InputError("tau", list(taus), "each level once")

@@ -1,6 +1,6 @@
 """Sources of a plan: a study, a pilot's column, or public bounds of the data.
 
-For a pilot or bounds, c and theta0 are computed from the law of the values, for every tau and n. A pilot is
+For a pilot or bounds, c and theta0 are computed for every tau and n. A pilot is
 resampled 200 times, and each resampled law gives a verdict on the path. Sorted from good to bad, the 190th
 verdict is that of the plan. If fewer than 50 values lie beyond the quantile, the verdict is not better than
 ``doubtful``. Bounds have the verdict of the worst of five laws within them.
@@ -70,7 +70,7 @@ SURE_VALUES = 200
 """Fewest values of a pilot for which TR is recommended."""
 
 FIELDS = ("pilot", "column")  # names of the source and its column in messages
-FEWEST_CODES = 3  # fewest records that share a value, if it is taken for a code for no value
+FEWEST_CODES = 3  # fewest records with a value that may be a code for a missing value
 LEAST_CODES = 0.001  # smallest share of these records
 
 
@@ -134,7 +134,7 @@ class Source:
         return recommend_method(arrival, case)
 
     def feasible(self, case: Approach) -> float:
-        """Fewest users at which steps exist that :func:`feasible_n` calls feasible for an average."""
+        """Fewest users for which some step sizes let an average arrive with little bias (`feasible_n`)."""
         return feasible_n(case.law, case.tau, case.noise)
 
     def cautions(self, problem: Quantile) -> list[str]:
