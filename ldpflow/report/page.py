@@ -42,8 +42,8 @@ LOOK_SECONDS = 2.0
 
 
 TALL = {"coverage": 12, "explanation": 6, "zip": 9, "paper": 9}
-"""Most rows of panels of a figure on the page, by figure. Others have :data:`LOW`. The supplement below a figure
-has all rows."""
+"""Most rows of panels of a figure on the page, by figure. Others have :data:`LOW`. The supplement below a
+figure has all rows."""
 LOW = 3
 
 

@@ -207,7 +207,7 @@ class OneShot(Protocol):
         return ()
 
     def questions(self, k: int) -> int:
-        """Number of counts that a collection keeps: bits of all questions, or k - 1 if a report is a number."""
+        """Number of counts of a collection: bits of all questions, or k - 1 if a report is a number."""
         return sum(self.widths(k)) or k - 1
 
     def bits(self, n: int) -> float:
