@@ -40,7 +40,8 @@ def sweep(
 
     The rows are equal bit for bit on any executor and after any interruption.
 
-    A sweep in a daemon thread stops in order when the main thread ends. The interpreter waits for it.
+    When the main thread ends, a sweep in a daemon thread stops and keeps its rows. The interpreter waits
+    for this.
 
     Parameters
     ----------
@@ -195,7 +196,7 @@ def describe_growth(store: RunStore, study: Study, parts: Sequence[Part]) -> lis
 
 
 def cautions(study: Study) -> list[str]:
-    """Describe parts that a study leaves out, broken assumptions, and paths that do not arrive."""
+    """List methods and trajectories without rows, broken assumptions, and paths that do not arrive."""
     from ldpflow.practice.planning import arrival_cautions
 
     found = arrival_cautions(study)

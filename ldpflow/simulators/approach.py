@@ -1,4 +1,4 @@
-"""Limit law of the estimate of a simulator, and the settings that decide the burn-in of its path."""
+"""Limit law of the estimate of a simulator, and the settings of its path that decide on arrival."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class LimitLaw:
 
 @dataclass(frozen=True)
 class Approach:
-    """Path of a quantile problem with steps of size c i^-gamma from theta0, each of ``records`` records.
+    """Path of a quantile problem from theta0. Step i has size c i^-gamma and uses ``records`` records.
 
     ``law`` is the law of a record X. ``noise`` is the variance that the mechanism adds to the gradient
     -tau + 1{X <= theta} of one record. c and theta0 are on the scale of the problem. If the problem has no
@@ -55,7 +55,7 @@ class Approach:
     records: int = 1
 
     def variance(self) -> float:
-        """S, the variance of a private gradient at theta*."""
+        """Variance of the private gradient of a step at theta*."""
         return (self.tau * (1.0 - self.tau) + self.noise) / self.records
 
 
@@ -85,7 +85,7 @@ def in_unit_of_rows(problem: Problem, variances: Sequence[float]) -> tuple[float
 
 @limit_law.register
 def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
-    """Limit law of the estimate of a one-shot protocol. None for other protocols or distorted reports."""
+    """Limit law of the estimate of a one-shot protocol, unless it has liars or unequal response rates."""
     protocol, tau = simulator.protocol, simulator.problem.tau
     if not isinstance(protocol, OneShot) or protocol.liars or protocol.answer_below != protocol.answer_above:
         return None
@@ -97,11 +97,11 @@ def limit_law_of_counts(simulator: Counts) -> LimitLaw | None:
 
 
 def approach(simulator: Any, n: int, coordinate: int = 0) -> Approach | None:
-    """Path of n users in one coordinate of theta, a quantile. None for other problems or other step sizes."""
+    """Path of n users in one coordinate of theta. None if it is no quantile or steps are not c i^-gamma."""
     if not isinstance(simulator, OnePass) or not declares_decay(simulator):
         return None
     algorithm, problem = simulator.algorithm, simulator.problem
-    # In a plug-in's problem the method may have no parameter for the coordinate.
+    # ``quantile_target`` of a plug-in's problem may have no parameter for the coordinate.
     target = problem.quantile_target(coordinate) if coordinate else problem.quantile_target()
     if target is None:
         return None

@@ -32,7 +32,7 @@ SECONDS_PER_COUNT = 1e-7
 """Rough CPU time of one count."""
 
 COUNTS_OF_A_SEARCH = 3000
-"""Number of counts whose time equals that of a replicate of ``rounds``."""
+"""Number of counts that take as long as a replicate of the protocol ``rounds``."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ PARTS: dict[str, Mapping[str, type[Settings]]] = {
     "algorithm": ALGORITHMS,
     "protocol": PROTOCOLS,
 }
-"""Classes of the parts of simulators, by table of a study file and then by kind."""
+"""Classes of components, by table of a study file and then by kind."""
 
 ACTING = ("algorithm", "protocol")
 """Tables of a study file whose kind determines the family of the simulator."""
@@ -60,7 +60,8 @@ def simulator_from_settings(settings: Mapping[str, Any]) -> Simulator[Any, Any]:
 class Described:
     """Description of a simulator, for readers without the code of its components.
 
-    Parts of rows store its settings and its facts (:func:`description`).
+    A Parquet part stores the settings. With a plug-in or a data file it also stores the facts
+    (:func:`description`).
     """
 
     stored_settings: Mapping[str, Any]

@@ -1,7 +1,7 @@
 """Simulators of empirical risk minimisation on a fixed data set over many epochs, and their kernels.
 
-Python calls the kernel :func:`run_lanes`. It sets w to the start and calls the algorithm's function
-``kernel.recursion(keys, order_state, records, problem, settings, w, record)``:
+Python calls the kernel :func:`run_lanes`. It sets the iterate w to the start and calls the algorithm's
+function ``kernel.recursion(keys, order_state, records, problem, settings, w, record)``:
 
     keys, order_state  for ``kernel.node_noise`` and ``kernel.draw_order``
     records            rows, targets, and the first record of each lane
@@ -49,7 +49,7 @@ MOST_ITERATIONS = 5000
 
 @dataclass(frozen=True)
 class Records:
-    """Records of LANES replicates: x flat over (record, coordinate), y, and the first record of a lane."""
+    """Records of LANES replicates: ``rows`` flat over (record, coordinate), and each lane's first record."""
 
     n: int
     rows: Array
@@ -76,7 +76,7 @@ def draw_records(problem: FiniteSumProblem, seed: int, n: int, replicates: Seque
 
 
 def risk(problem: FiniteSumProblem, records: Records, points: Array) -> tuple[Array, Array]:
-    """Empirical risk F, shape (K, R), and its gradient (K, d, R) at points of shape (K, d, R), R <= LANES."""
+    """Empirical risk and gradient at K points of R <= LANES replicates: shapes (K, R) and (K, d, R)."""
     count, d, used = points.shape
     lanes = np.concatenate([points, np.repeat(points[..., :1], LANES - used, axis=-1)], axis=-1)
     losses = np.empty((count, LANES))
@@ -95,7 +95,7 @@ def risk(problem: FiniteSumProblem, records: Records, points: Array) -> tuple[Ar
 
 
 def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
-    """min F of a convex problem, shape (lanes,). NaN if MOST_ITERATIONS do not suffice.
+    """Minimum of the risk of a convex problem, shape (lanes,). NaN if MOST_ITERATIONS do not suffice.
 
     Accelerated gradient descent (Nesterov, 1983) from 0, with a restart of the momentum if it points uphill
     (O'Donoghue and Candes, 2015). The descent ends if the norm of the gradient is below 1e-9.
@@ -125,9 +125,9 @@ def minimum(problem: FiniteSumProblem, records: Records, lanes: int) -> Array:
 class RiskRecord:
     """Record of the paths of R replicates, and their data sets.
 
-    ``iterates``, ``estimates`` and ``momenta`` have w_t, the private momentum mhat_t and the momentum m_t
-    before noise at K times, shape (K, d, R). ``last`` is the iterate after the last step. ``chosen`` is the
-    output w_tau, with tau = ``chosen_times`` uniform on 1..T.
+    ``iterates``, ``estimates`` and ``momenta`` have the iterate w_t, the private momentum mhat_t and the
+    momentum m_t before noise at K times, shape (K, d, R). ``last`` is the iterate after the last step T.
+    ``chosen`` is the output w_tau, with tau = ``chosen_times`` uniform on 1..T.
     """
 
     replicates: NDArray[np.int64]
@@ -222,9 +222,9 @@ class FiniteSum(Simulator[Request, RiskRecord]):
         )
 
     def trajectories(self, record: RiskRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        """Empirical risk and norm of its gradient along a path and, at the last step, at its output w_tau.
+        """Empirical risk, and norms of its gradient and of error and noise of mhat_t, along a path.
 
-        If the risk is convex, also the excess risk.
+        The last step also has risk and norm of the gradient at the output. A convex problem has excess risks.
         """
         steps = np.array(checkpoints, dtype=np.int64)
         at = np.searchsorted(record.times, steps)
@@ -271,7 +271,7 @@ def run_erm(
     iterates = np.empty((len(grid) + 1, d * LANES))
     estimates, momenta = np.empty((2, len(grid), d * LANES))
     chosen = np.empty(d * LANES)
-    # tau from the top 53 bits of the first word of the lane's stream, scaled to 1..T.
+    # The step tau of the output: the top 53 bits of the first word of the lane's stream, scaled to 1..T.
     words = lane_states(seed, "output", key, replicates)[:LANES]
     tau = 1 + ((words >> np.uint64(11)).astype(np.float64) * 2.0**-53 * plan.steps).astype(np.int64)
     tau = np.minimum(tau, plan.steps)
@@ -374,7 +374,7 @@ def steps_case(
 def finite_sum_kernel(
     problem: FiniteSumProblem, algorithm: FiniteSumAlgorithm, settings: tuple[str, ...], **others: Any
 ) -> Callable[..., None]:
-    """Compiled kernel of an algorithm with settings of these names. ``others`` replace kernel functions."""
+    """Compiled kernel of an algorithm. ``settings`` are names. ``others`` replace kernel functions."""
     return compile_kernel(run_lanes, steps_case(problem, algorithm, settings, others), STEPS)
 
 
@@ -462,7 +462,7 @@ def fetch(kernel, x, y, rows, targets, places):  # type: ignore[no-untyped-def]
 
 
 def add_gradient(kernel, g, w, x, y, problem):  # type: ignore[no-untyped-def]
-    """g += grad f(w, (x, y)) = l'(<w, x>, y) x + h'(w)."""
+    """g += l'(<w, x>, y) x + h'(w), the gradient of the loss l(<w, x>, y) + h(w) of a record."""
     u = register_array(LANES)
     multiply(kernel, u, w, x)
     for lane in range(LANES):
@@ -492,7 +492,7 @@ def halvings(doubled, alpha):  # type: ignore[no-untyped-def]
 
 
 def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
-    """Noise n_t of the prefix [1, t] of a tree of noise, from the new node that ends at t.
+    """Make the noise of steps 1 to t in ``zeta``: that of the node ending at t, plus damped earlier noise.
 
     Row k of ``prefixes`` is the noise of the latest prefix [1, s] with 2^k as the lowest set bit of s. Row 63
     is 0, the noise of the empty prefix.
@@ -524,7 +524,7 @@ def keep(kernel, k, t, times, w, mhat, m, iterates, estimates, momenta):  # type
 
 
 def choose(kernel, c, t, chosen_times, chosen_lanes, w, chosen):  # type: ignore[no-untyped-def]
-    """Copy w_t of the lanes with tau = t. Returns the number of lanes that have their output."""
+    """Copy w_t of the lanes whose output is at step t. Returns the number of lanes that have their output."""
     while c < LANES and chosen_times[c] == t:
         lane = chosen_lanes[c]
         for j in range(kernel.D):

@@ -3,12 +3,12 @@
 Python calls the kernel :func:`run_lanes`. It copies parameters to local arrays, makes the record of the path
 and calls ``kernel.recursion(users, noises, problem, mechanism, settings, record)``:
 
-    users, noises       states and parameters, for ``kernel.draw_data(*users, data)`` and ``draw_noise``
+    users, noises       stream states, parameters, for ``kernel.draw_data(*users, data)`` and ``draw_noise``
     problem, mechanism  parameters for ``kernel.gradient`` and ``kernel.randomise``
     settings            kernel_parameters of the algorithm
     record              a :class:`KernelRecord`
 
-After step i a recursion calls ``kernel.add_iterate`` for each lane. If i equals ``record.times[t]`` for a t,
+After step i a recursion calls ``kernel.add_iterate`` for each lane. If i is ``record.times[t]`` for some t,
 it calls ``kernel.keep_path``. If interval methods may sum its private gradients, it also calls ``keep_step``,
 ``end_step`` and ``restart`` of :mod:`ldpflow.numerics.running_sums`. Arrays are flat over (coordinate, lane).
 A recursion copies the fields of the record to local names before its loop over lanes: a field that is read in
@@ -151,7 +151,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         return {} if self.horizon is None else self.algorithm.columns(self.problem, self.horizon)
 
     def users_key(self) -> str:
-        # A mechanism that draws private bits directly draws no users.
+        # If the mechanism draws private bits from their law, no values of users are drawn.
         return self.key if self.mechanism.replaces_data() else self.data_key()
 
     @cached_property
@@ -204,7 +204,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
             yield cls(problem, mechanism, algorithm.resolved(problem, None), None), users
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
-        """Checkpoints of the algorithm, or else each n and numbers of users at equal distances in log."""
+        """Checkpoints of the algorithm, or else each n and log-spaced numbers of users."""
         own = self.algorithm.checkpoints(users[-1])
         if own is not None:
             return own
@@ -258,7 +258,7 @@ class OnePass(Simulator[PathRequest, PathRecord]):
         )
 
     def trajectories(self, record: PathRecord, checkpoints: tuple[int, ...]) -> pa.Table:
-        """Squared distances to theta*, excess losses, and the measures of the algorithm or mechanism."""
+        """Squared distances to theta*, excess losses, and the columns of :meth:`measures`."""
         steps = np.array([self.steps(n) for n in checkpoints], dtype=np.int64)
         at = np.searchsorted(record.times, steps)
         last = record.iterates[at]
@@ -428,7 +428,7 @@ def run_path(
 def count_recorded(algorithm: Algorithm, computations: Iterable[tuple[int, Any]]) -> int:
     """Rough number of recorded times.
 
-    Methods of one kind with equal numbers, such as BB with several B, count once.
+    Methods of one kind with equal numbers of times, such as BB with several B, count once.
     """
     counts = {(steps, method.kind, method.count_times(steps, algorithm)) for steps, method in computations}
     return sum(count for _, _, count in counts)
@@ -442,10 +442,10 @@ SIGNATURE = (
 
 
 class KernelRecord(NamedTuple):
-    """State of a running path, and its record at ``times``.
+    """State of a path while it runs, and its record at ``times``.
 
     prefix_sums[t] = S(times[t]) = sum_{i <= times[t]} (theta_i - centre), and iterates[t] = theta_{times[t]}.
-    If marks[t] >= 0, running_sums[marks[t]] has the running sums. extras[t] has the measures.
+    If marks[t] >= 0, running_sums[marks[t]] has the running sums. extras[t] has the columns ``measures``.
     """
 
     times: Any
@@ -559,7 +559,7 @@ def drawing_parameters(variates: Sequence[Variate]) -> Array:
 
 
 def draw(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill the planes of all variates. ``state`` has 4 LANES words per role."""
+    """Fill the planes of all variates. ``state`` has 4 * LANES words per role."""
     for g in range(kernel.GROUPS):
         states = state[kernel.ROLES[g] * 4 * LANES : (kernel.ROLES[g] + 1) * 4 * LANES]
         for v in range(kernel.FIRST[g], kernel.LAST[g]):
@@ -599,7 +599,7 @@ def sampler_of(variate: Variate) -> object:
 
 
 def fill_own(kernel, state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw from a law of a plug-in. ``kernel.sample`` maps a draw of the base law to a draw of that law."""
+    """Draw from a law of a plug-in. ``kernel.sample`` maps a draw of the base law to one of this law."""
     kernel.fill_base(state, 0.0, out)
     for i in range(PLANE):
         out[i] = kernel.sample(out[i], parameter)
@@ -664,7 +664,7 @@ PROBLEM_PARTS = ("gradient", "residual", "feature", "square_norm")
 
 
 def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
-    """Kernel functions that compute the private gradient A(g(X_i, theta_{i-1})), or draw it from its law."""
+    """Kernel functions that compute the private gradient at theta_{i-1}, or draw it from its law."""
     problem, mechanism = path.problem, path.randomiser
     if not path.mechanism.replaces_data():
         parts = {name: part_of(problem, name, False) for name in PROBLEM_PARTS}
@@ -683,7 +683,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
     shaped = "shape" in problem.kernel_parameters()
     parts = {"cdf": getattr(distributions, f"cdf_{law}"), "SHAPED": shaped}
     third = getattr(sys.modules[type(mechanism).__module__], "THIRD_DERIVATIVES", {}).get(law)
-    # The expansion is for LDP-SGD without projection.
+    # The expansion of the CDF is for LDP-SGD without projection.
     if third is None or path.algorithm.kind != "ldp_sgd" or path.algorithm.projects():
         return parts | {
             "gradient": part_of(problem, "bit_probability"),
@@ -706,7 +706,7 @@ def private_gradient(path: Any, perturbed: bool) -> dict[str, Any]:
 def kernel_case(path: Any, sums: tuple[str, ...], perturbed: bool = False) -> Case:
     d = path.problem.dimension
     inlining = "inlined" if d >= INLINED_FROM else "called"
-    sums = tuple(name for name in sums if name != PERTURBED)  # other paths make it
+    sums = tuple(name for name in sums if name != PERTURBED)  # perturbed paths make this sum
     recursion = part_of(path.algorithm, "recursion")
     check_parameters(recursion, "recursion")
     data = path.data_variates()

@@ -1,6 +1,6 @@
-"""Reports of one replicate: the question theta_{i-1} to each user, and the user's private gradient.
+"""Reports of one replicate: the iterate that a user is asked about, and the user's private gradient.
 
-Random streams, gradient, randomiser and recursion are those of a sweep, so theta has equal bits.
+Random streams, gradient, randomiser and recursion are those of a sweep, so theta has the same bits.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from ldpflow.settings import source_file
 from ldpflow.simulators.simulator import Cell, Cost, Simulator
 from ldpflow.store.schema import schema_of
 
-TURN = threading.Lock()  # on Python code of batches
+TURN = threading.Lock()  # held by the thread that runs Python code of batches
 HELD = threading.local()  # attribute ``turn``: whether this thread holds the lock
 
 
@@ -183,7 +183,7 @@ def table_of(
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows ``first`` to ``last`` (exclusive) of a simulator, each of :attr:`runs` replicates.
+    """Rows ``first`` to ``last`` (exclusive) of a simulator, each made of :attr:`runs` replicates.
 
     The rows of ``witnesses`` are stored already, and computed again to compare them.
     """

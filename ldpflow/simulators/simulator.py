@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cell:
-    """Users, interval method and nominal coverage. A cell has a row per replicate and coordinate."""
+    """Users, interval method and level. In each coordinate, ``runs`` replicates make one row of a cell."""
 
     n: int
     method: IntervalMethod
@@ -74,10 +74,10 @@ RecordT = TypeVar("RecordT")
 
 
 class Simulator(ABC, Generic[RequestT, RecordT]):
-    """Simulator of a problem with its mechanism, algorithm or protocol. It runs replicates.
+    """Simulator of a problem with a protocol, or with a mechanism and an algorithm. It runs replicates.
 
-    Each family of simulators is a subclass, a frozen dataclass with a field for each of ``tables`` and
-    ``horizon``.
+    Each family of simulators is a subclass, a frozen dataclass with its components and
+    ``horizon`` as fields.
     """
 
     family: ClassVar[str]
@@ -94,7 +94,7 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
         return {table: getattr(self, table) for table in self.tables}
 
     def settings(self) -> dict[str, Any]:
-        """Settings that determine the key. Each part of rows stores them."""
+        """Settings that determine the path key. Each Parquet part stores them."""
         parts = self.parts()
         settings: dict[str, Any] = {table: part.key_settings() for table, part in parts.items()}
         if getattr(parts.get("algorithm"), "carries_privacy", False):
@@ -184,14 +184,14 @@ class Simulator(ABC, Generic[RequestT, RecordT]):
 
     @abstractmethod
     def run(self, seed: int, replicates: Sequence[int], request: RequestT) -> RecordT:
-        """Run replicates, at most those of LANES rows of ``request.cells``."""
+        """Run replicates, at most as many as LANES rows are made of."""
 
     def checkpoints(self, users: tuple[int, ...], first: int, points: int) -> tuple[int, ...]:
         """About ``points`` checkpoints of a trajectory, the first at ``first``. () without trajectories."""
         return ()
 
     def measures(self) -> tuple[Column, ...]:
-        """Columns of the trajectories besides the frozen columns."""
+        """Columns that the algorithm or mechanism adds to the trajectories."""
         return ()
 
     def trajectories(self, record: RecordT, checkpoints: tuple[int, ...]) -> pa.Table:

@@ -1,4 +1,4 @@
-"""Atomic reads and writes of the files of a run, on a local disk or an object store, and its lock."""
+"""Atomic reads and writes of the files of a run on a local disk or an object store, and the run's lock."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def digest(*pieces: memoryview | bytes) -> bytes:
 
 
 def sealed_length(tail: memoryview | bytes) -> int:
-    """Number of bytes from the seal to the end of a file, from its last bytes."""
+    """Number of bytes of a file from its seal on, as its last bytes say."""
     return SEAL + int.from_bytes(tail[-8:-4], "little") + 8
 
 

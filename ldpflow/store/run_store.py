@@ -137,7 +137,7 @@ class RunStore(RunFiles):
     def check_origin(
         self, sessions: Sequence[Mapping[str, Any]], study: str | None, session: str | None
     ) -> None:
-        """Raise ValueError for a summary of another study or session, or older than an ended session."""
+        """Raise ValueError for a summary of another study or session, or one older than an ended session."""
         text = self.read_study()
         own = [entry.get("session") for entry in sessions]
         alone = not sessions and text is None and not self.replicates.path_keys()
@@ -177,7 +177,7 @@ class RunStore(RunFiles):
     def contradictions(
         self, kind: Kind, path_key: str | None, parts: Sequence[Part], bad: Sequence[UnreadablePart]
     ) -> Iterator[UnreadablePart]:
-        """Iterate over ``bad``, contradicting parts, and paths with fewer rows than the summary counts."""
+        """Yield ``bad``, parts that contradict the run, and paths with fewer rows than the summary counts."""
         read_sessions(self)  # refuses a run of another version
         yield from bad
         seed, counts = self.expected_counts()
@@ -245,7 +245,7 @@ class RunStore(RunFiles):
             return
         study = self.read("study.toml", LARGEST) if "study.toml" in names else None
         if study is not None and study.to_pybytes().startswith(RESOLVED.encode()):
-            names.remove("study.toml")  # of a sweep
+            names.remove("study.toml")  # a sweep has written it
         if other := sorted(names - {"summary.parquet", "lock", "tmp", "plugins", "report.html"}):
             hint = f"It holds {', '.join(other[:3])}{', ...' * (len(other) > 3)}."
             raise InputError("out", self.root, "a run directory, an empty folder or a new name", hint)
@@ -306,7 +306,7 @@ class Aggregator:
         """Ranges of published replicates by path key and cell id."""
 
     def add(self, path_key: str, first: int, last: int, table: pa.Table, meta: PartMeta) -> list[Published]:
-        """Add a batch of complete rows. Returns the ranges of all batches that this call has published.
+        """Add a batch of complete rows. Returns the ranges that this call has published or found stored.
 
         After a StorageError the next call tries to publish the same batches again.
         """

@@ -1,9 +1,9 @@
 """Columns of the stored rows of a run, and ids of their cells.
 
-The columns of the first interval methods have a frozen order, so that parts of old runs stay readable. Later
-methods and methods of plug-ins append nullable columns for their settings and diagnostics. The declaration of
-such a column is in the metadata of its Arrow field. The id of a cell consists of the settings that are not
-null, so further columns do not change the ids of old cells.
+The columns of the first interval methods are frozen: new parts have them all, in one fixed order, so that old
+runs stay readable. Later methods and methods of plug-ins append nullable columns for their settings and
+diagnostics. The declaration of such a column is in the metadata of its Arrow field. The id of a cell consists
+of the settings that are not null, so further columns do not change the ids of old cells.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FROZEN = (
     # Since version 2: regression on the transcript and its diagnostics.
     "degree", "burn_in", "variance", "relaxation_times", "condition", "lack_of_fit",
 )  # fmt: skip
-"""Columns of all parts of replicates, in order. Further columns follow them."""
+"""Frozen columns of replicates, in order. Further columns follow them."""
 
 SQUARE, LOSS, GRADIENT = f"({THETA})^2", "loss", "unit of the gradient"
 
@@ -97,7 +97,7 @@ DECLARATION = b"ldpflow"
 """Metadata key of an Arrow field for the declaration of a column that is not frozen."""
 
 Frozen = Mapping[str, Column]
-"""Columns of all parts of a kind of rows, by name and in order."""
+"""Frozen columns of a kind of rows, by name and in order."""
 
 
 def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
@@ -108,7 +108,7 @@ def in_order(names: Iterable[str], columns: Iterable[Column]) -> Frozen:
 BUNDLED = in_order(
     FROZEN, [*CORE, *(column for kind in INTERVAL_METHODS.values() for column in kind.columns())]
 )
-"""Columns of all parts of replicates."""
+"""Frozen columns of replicates."""
 
 MEASURED = in_order(
     TRAJECTORY_FROZEN,
@@ -118,7 +118,7 @@ MEASURED = in_order(
         *(column for kind in MECHANISMS.values() for column in kind.measures),
     ],
 )
-"""Columns of all parts of trajectories."""
+"""Frozen columns of trajectories."""
 
 
 def arrow_field(column: Column, frozen: Frozen = BUNDLED) -> pa.Field:
@@ -132,10 +132,10 @@ def schema_of(further: Iterable[Column] = (), frozen: Frozen = BUNDLED) -> pa.Sc
 
 
 REPLICATES = schema_of()
-"""Schema of replicates of bundled methods. ``path`` is the Hive partition, not a column."""
+"""Schema of replicates with the frozen columns alone. ``path`` is the Hive partition, not a column."""
 
 TRAJECTORIES = schema_of(frozen=MEASURED)
-"""Schema of trajectories of bundled components."""
+"""Schema of trajectories with the frozen columns alone."""
 
 STATISTICS = tuple(name for name in TRAJECTORY_FROZEN if name not in ("replicate", "n", "step", "status"))
 """Statistics of a trajectory at a checkpoint."""
@@ -195,7 +195,7 @@ def cell_id(cell: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=2**16)
 def id_of(items: tuple[tuple[str, Any, type], ...]) -> str:
-    # Cached, since every batch needs ids. The arguments have types, because 1 == 1.0 == True in Python.
+    # Cached, since every batch needs ids. The arguments contain types, because 1 == 1.0 == True in Python.
     return canonical_json(cell_columns({name: value for name, value, _ in items}))
 
 

@@ -5,8 +5,8 @@ of the plug-ins that the study uses. The run keeps these sources. A sweep that c
 with its own.
 
 A notebook or a script may define a component too. The source of the component is the class, with the
-top-level statements of the same cell or script that define the names in the class. Names from other cells are
-left out.
+top-level statements of the same notebook cell or script that define the names in the class. Names from other
+notebook cells are left out.
 """
 
 from __future__ import annotations
@@ -321,7 +321,7 @@ def load_installed() -> None:
 
 
 SOURCES: dict[str, Plugin | None] = {}
-"""Plug-ins by module. None: no plug-in. Sources are read once, because a file may be edited later."""
+"""Plug-ins by module. None: it is no plug-in. Sources are read once, because a file may be edited later."""
 
 
 def loaded_plugins() -> dict[str, str]:
@@ -361,7 +361,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
 
 
 def plugin_flags(components: Iterable[Settings]) -> str:
-    """Write the flags ``--plugin`` that load the plug-ins of components, with paths from this folder."""
+    """Write the flags ``--plugin`` that load the plug-ins of components from the current folder."""
     found = []
     for plugin in plugins_of(components):
         name = MAIN if plugin.module.startswith(MAIN) else plugin.module
@@ -428,7 +428,7 @@ def check_methods(component: type[Settings], where: str) -> None:
 def check_columns(component: type[Settings], where: str) -> None:
     """Refuse settings, diagnostics and summaries with the names of other columns.
 
-    A column of a bundled component in the same table may be used again with its type. A method that extends
+    A column of a bundled component of the same group may be used again with its type. A method that extends
     BB has ``beta``, for example.
     """
     from ldpflow.store.schema import RESERVED

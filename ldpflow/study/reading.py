@@ -115,7 +115,7 @@ class CollectionFacts(BaseModel):
     unit : str, optional
         Unit of the data.
     reports : int
-        Reports that each user sends in all collections of a plan. They share the budget.
+        Reports that a user sends in the collections of a plan together. They share the budget.
     """
 
     unit: Annotated[

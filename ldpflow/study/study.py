@@ -226,7 +226,7 @@ class Study:
     name : str
         A file name. A sweep writes to ``runs/<name>`` by default.
     independent_n : bool
-        Whether each n has paths of its own. By default one path serves all n.
+        Whether each n has paths of its own. By default one path serves all n, if steps do not depend on n.
     trajectory : dict, optional
         ``{"first": 10, "points": 17}``: checkpoints at which errors along the path are kept.
     monitor : dict, optional
@@ -485,7 +485,7 @@ class Study:
         used = [(m, s) for s in simulators for m in self.method_settings if m.applies(s)]
         found = [method.unsuitable(simulator) for method, simulator in used]
         for method in self.method_settings:
-            # One warning for each method is enough, the one for the largest n of the first simulator.
+            # One warning for each method is enough, from the first simulator that has one, at its largest n.
             reasons = (
                 method.unsuitable_at(simulator, n)
                 for other, simulator in used

@@ -72,7 +72,7 @@ class Draws:
 
 
 def draws(simulator: Any, seed: int, replicate: int, count: int) -> Draws:
-    """Draw the standard variates that a one-pass simulator uses in one replicate, in order.
+    """Draw the standard variates that a one-pass simulator uses in one replicate, in the order of the users.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def mechanism_runs(mechanism: Mechanism) -> str:
 
 
 def noise_at(mechanism: Mechanism, point: float) -> Array:
-    """Simulate A(g) - g for the median, shape (users, 1)."""
+    """Simulate the noise that a mechanism adds to the gradient of the median, shape (users, 1)."""
     private, bare = (gradients(Quantile(), other, (point,)) for other in (mechanism, NoMechanism()))
     return private - bare
 
@@ -349,7 +349,7 @@ def declared_steps(algorithm: Algorithm) -> str:
 
 
 def step_sizes_of(simulator: Any) -> Array:
-    """Compute eta_i = (theta_(i-1) - theta_i)/A_i, the median over replicates. NaN without a transcript."""
+    """Median over replicates of the step sizes (theta_(i-1) - theta_i)/gradient. NaN without a transcript."""
     theta, gradient = transcript(simulator, STEPS // simulator.algorithm.records_per_step())[:, :, 0]
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
@@ -432,7 +432,7 @@ CHECKS: dict[str, tuple[tuple[str, Check], ...]] = {
     "algorithm": (("runs", runs), ("declared steps are the realised ones", declared_steps)),
     "protocol": (("runs", runs),),
 }
-"""Checks by group of the component, in order."""
+"""Checks by group of the component, in the order in which they run."""
 
 
 def checks_of(component: Any) -> dict[str, Check]:
