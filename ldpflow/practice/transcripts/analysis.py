@@ -587,9 +587,9 @@ class PathReader(ReportReader):
     def widen(self, record: PathRecord, rows: list[Row]) -> None:
         """Widen all rows for adversarial users.
 
-        A share of such users moves the mean of the private gradients by at most this share times the smallest or
-        largest one. A regression of one coordinate computes its limits under this shift. The limits
-        of other methods move by as much as those of the recommended regression.
+        A share of such users moves the mean of the private gradients by at most this share times the smallest
+        or largest one. A regression of one coordinate computes its limits under this shift. The limits of
+        other methods move by as much as those of the recommended regression.
         """
         assert self.answers is not None
         share, fits = self.collection.adversarial_share, self.methods.fits
