@@ -1,7 +1,7 @@
 """A sweep: compare a study with the rows of a run, simulate missing rows, store them and summarise the run.
 
-A run may get more replicates, other n, budgets, levels and interval methods, and further problems and
-algorithms. The seed and the settings of problems and algorithms with rows do not change.
+A run may get more replicates, other n, budgets, levels and interval methods, and further problems,
+mechanisms and algorithms. The seed and all other settings of paths with rows do not change.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def distinct_values(values: Iterable[Any]) -> list[Any]:
 
 
 def refusal(store: RunStore, changes: Sequence[tuple[str, list[Any], list[Any]]]) -> InputError:
-    """Error for a study whose settings differ from those of a run. ``changes``: names, old and new values."""
+    """Error for a study whose settings differ from a run's. ``changes``: names with old and new values."""
     texts = [(name, list_values(had), list_values(wanted)) for name, had, wanted in changes if had != wanted]
     names, old, new = zip(*texts, strict=True)
     beside = "" if "seed" in names else "keep the old values beside the new ones, "
@@ -219,7 +219,7 @@ def progress_text(counts: Mapping[str, int]) -> str:
     return f"{least}, which may not reach the target,"
 
 
-# With a limit of 1.25 GiB of addresses 8 threads failed, with 2 GiB 32 threads worked.
+# With a limit of 1.25 GiB of addresses, 8 threads failed. With 2 GiB, 32 threads worked.
 FEW_THREADS, MANY_ADDRESSES = 2, 2 * 2**30
 
 
@@ -340,7 +340,7 @@ def missing_batches(store: RunStore, study: Study, replicates: int) -> list[Batc
 def rounds_of(
     store: RunStore, study: Study, precision: Precision | None, on_plan: Callable[[int, int], object]
 ) -> Iterator[list[Batch]]:
-    """Iterate over rounds of missing rows: one round, or several until the target precision is met."""
+    """Iterate over rounds, lists of missing batches: one, or several until the target precision is met."""
     if precision is not None:
         yield from rounds(store, study, precision)
         return
@@ -427,7 +427,7 @@ def executor_for(
 
 
 def write_summaries(store: RunStore) -> tuple[pa.Table, pa.Table, list[UnreadablePart]]:
-    """Write the summaries of rows and trajectories and the settings of the paths.
+    """Write the summaries of rows and of trajectories, and the settings of the paths.
 
     Returns both summaries, and the parts with unreadable rows.
     """

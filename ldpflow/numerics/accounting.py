@@ -1,15 +1,15 @@
 """Privacy of noise: conversions between notions, random batches, shuffling, one-pass regression.
 
-Logarithms are natural. Noise multipliers from zCDP, GDP and shuffling are computed with 40 digits. The noise
-multiplier of random batches is computed in double precision and rounded up to a multiple of 1/1024. scipy and
-dp_accounting take long to import, so the functions that need them import them.
+Logarithms are natural. A noise multiplier is the standard deviation of noise for sensitivity 1. Those of
+random batches are computed in double precision and rounded up to a multiple of 1/1024, all others with 40
+digits. scipy and dp_accounting take long to import, so the functions that need them import them.
 
 Gaussian differential privacy. A mechanism is mu-GDP if distinguishing any two neighbouring inputs is at least
 as hard as distinguishing N(0, 1) from N(mu, 1) (Dong, Roth and Su, 2022, JRSS-B 84(1)).
 
 Zero-concentrated differential privacy (rho-zCDP). A composition of Gaussian mechanisms that are mu_i-GDP is
-(z, rho z)-RDP at every order z > 1 with rho = sum_i mu_i^2/2 (Bun and Steinke, 2016; Mironov, 2017). Then
-it is (rho + 2 sqrt(rho log(1/delta)), delta)-DP.
+rho-zCDP with rho = sum_i mu_i^2/2, which means (z, rho z)-Renyi-DP (RDP) at every order z > 1 (Bun and
+Steinke, 2016; Mironov, 2017). Then it is (rho + 2 sqrt(rho log(1/delta)), delta)-DP.
 
 Random batches, for neighbours that differ in the content of one record. Every step draws b of N records
 without replacement and adds N(0, sigma^2 S^2) to their sum, where S is the sensitivity of the sum. At integer
@@ -18,9 +18,10 @@ orders a >= 2 a step is (a, r)-RDP with
     r <= 1/(a-1) log(1 + g^2 C(a,2) min(4 (e^{e(2)} - 1), 2 e^{e(2)})
                        + sum_{j=3}^a g^j C(a,j) min(2 e^{(j-1) e(j)}, 4 sqrt(B(2 floor(j/2)) B(2 ceil(j/2)))))
 
-for g = b/N, e(j) = j / (2 sigma^2), B(l) = sum_i (-1)^i C(l,i) e^{(i-1) e(i)} (Wang, Balle and
-Kasiviswanathan, 2019, Theorems 9 and 27). Here r is at most a / (2 sigma^2), its value without sampling.
-The r of T steps add up, and (a, r)-RDP gives (Canonne, Kamath and Steinke, 2020, Proposition 12)
+for binomial coefficients C, g = b/N, e(j) = j / (2 sigma^2), B(l) = sum_i (-1)^i C(l,i) e^{(i-1) e(i)}
+(Wang, Balle and Kasiviswanathan, 2019, Theorems 9 and 27). Here r is at most a / (2 sigma^2), its value
+without sampling. The r of T steps add up, and (a, r)-RDP gives (Canonne, Kamath and Steinke, 2020,
+Proposition 12)
 
     epsilon = r + log((a-1)/a) - (log delta + log a)/(a-1).
 
@@ -34,16 +35,16 @@ central model (Feldman, McMillan and Talwar, 2021, "Hiding among the clones", Th
     eps   = log(1 + (e^eps_0 - 1)/(e^eps_0 + 1) (8 sqrt(e^eps_0 log(4/delta'))/sqrt(n) + 8 e^eps_0/n))
     delta = delta' + (e^eps + 1)(1 + e^-eps_0/2) n delta_0
 
-provided that eps_0 <= log(n / (16 log(2/delta'))).
+for every delta' in (0, 1) with eps_0 <= log(n / (16 log(2/delta'))).
 
 One-pass regression with clipped gradients (Varshney, Thakurta and Jain, 2022, Section 3). Neighbours differ
 in the content of one record. Adding or removing a record is not covered, because it would shift the
 batches. A batch releases noisy counts of a threshold set (DP-STAT) and a noisy clipped gradient of a
-gradient set. Each is 1/(2 alpha^2)-zCDP. A record is in one batch, so costs of batches do not add up. There
-are three ways of accounting:
+gradient set. With noise multiplier alpha, each is 1/(2 alpha^2)-zCDP. A record is in one batch, so costs of
+batches do not add up. There are three ways of accounting:
 
-* ``disjoint``: a record is in the threshold set or in the gradient set. So the run is 1/(2 alpha^2)-zCDP. The
-  algorithm must be the corrected one.
+* ``disjoint``: a record is in the threshold set or in the gradient set (in the printed algorithm it is in
+  both). So the run is 1/(2 alpha^2)-zCDP.
 * ``gdp``: the run of ``disjoint`` is 1/alpha-GDP, a tighter statement.
 * ``paper``: both costs are added, which gives 1/alpha^2-zCDP (Theorem 3.6).
 """
@@ -220,7 +221,7 @@ UNPROVED = "Amplification by shuffling is not proved for other values."
 
 
 def largest_local_epsilon(n: int, delta: float) -> float:
-    """log(n / (16 log(2/delta))), the largest eps_0 for which the theorem holds."""
+    """log(n / (16 log(2/delta))), the largest eps_0 for which Theorem 3.8 holds."""
     with workdps(DIGITS):
         return float(mp.log(mpf(n) / (16 * mp.log(2 / mpf(delta)))))
 
@@ -247,7 +248,7 @@ def shuffled_noise_multiplier(epsilon: float, delta: float, n: int) -> tuple[flo
     """Noise multiplier alpha of shuffled Gaussian randomisers, and the eps_0 of each.
 
     delta' = delta/2 and delta_0 = (delta/2)/((e^eps + 1)(1 + e^-eps_0/2) n). eps_0 is the largest value up
-    to 1 for which the theorem gives at most ``epsilon``. Then alpha = sqrt(2 log(1.25/delta_0))/eps_0, the
+    to 1 for which Theorem 3.8 gives at most ``epsilon``. Then alpha = sqrt(2 log(1.25/delta_0))/eps_0, the
     classical calibration, which holds for eps_0 <= 1.
     """
     with workdps(DIGITS):
@@ -283,8 +284,8 @@ def clipping_noise_multiplier(epsilon: float, delta: float, accounting: Accounti
 def run_rho(alpha: float, accounting: Accounting, printed: bool, doublings: int) -> float:
     """rho for which a whole run with noise multiplier alpha is rho-zCDP.
 
-    In the algorithm as ``printed`` a record is in both sets, and DP-STAT makes M + 1 queries with noise for M
-    queries. Then rho = (1 + (M + 1)/M)/(2 alpha^2) under each accounting. M is ``doublings``.
+    In the algorithm as ``printed`` a record is in both sets, and DP-STAT makes M + 1 queries with noise for
+    M = ``doublings`` queries. Then rho = (1 + (M + 1)/M)/(2 alpha^2) under each accounting.
     """
     if printed:
         return 0.5 / alpha**2 + (doublings + 1) / (2.0 * doublings * alpha * alpha)

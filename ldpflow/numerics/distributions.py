@@ -1,11 +1,11 @@
 """Distribution functions of the standard laws, and draws by inversion of tabulated quantile functions.
 
-The errors that distribution functions state are absolute.
+The errors in docstrings of distribution functions are absolute.
 
 A table of a quantile function Q(u) has one polynomial for each cell of t = min(u, 1 - u). Each octave of t
-from 1/2 down to 2^-53, the smallest uniform, has CELLS equal cells. So the exponent of t and the first four
-bits of its mantissa give the cell. The first half of the table is for u = t, the second for u = 1 - t. One
-draw takes one uniform.
+from 1/2 down to 2^-53, the smallest uniform, has CELLS = 16 equal cells. So the exponent of t and the first
+four bits of its mantissa give the cell. The first half of the table is for u = t, the second for u = 1 - t.
+One draw takes one uniform.
 
 The gamma law with shape k has polynomials of degree 7. Q' = 1/f(Q) with f(x) = x^(k-1) exp(-x)/Gamma(k) gives
 the Taylor coefficients of Q around the middle of a cell, one after the other: with D = Q' and L = log Q,
@@ -34,7 +34,7 @@ from ldpflow.numerics.samplers import fill_bits, unit
 from ldpflow.numerics.streams import PLANE
 
 TINY = 1e-300
-TERMS = 10_000  # limit of a series or continued fraction; the largest shape needs some hundreds
+TERMS = 10_000  # most terms of a series or continued fraction; the largest shape needs some hundreds
 
 
 @jit
@@ -209,7 +209,7 @@ def cdf_student_t(x, df, log_beta):  # type: ignore[no-untyped-def]
 
 
 def law_constants(name: str, parameter: float) -> tuple[float, ...]:
-    """Arguments of the compiled distribution function of a law after x."""
+    """Arguments, after x, of the compiled distribution function of a law."""
     with constants.workdps(40):
         a = mpf(parameter)
         if name == "gamma":
@@ -330,7 +330,7 @@ def fill_octic(state, table, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_records(state, table, out):  # type: ignore[no-untyped-def]
-    """Draw from the numbers of a table with replacement."""
+    """Draw with replacement from the numbers of a table."""
     fill_bits(state, out)
     for i in range(PLANE):
         out[i] = table[min(np.int64(unit(bits_of(out[i])) * table.shape[0]), table.shape[0] - 1)]
@@ -400,7 +400,7 @@ def newton(x: Any, t: Any, k: Any, sign: int) -> Any:
 
 
 def chebyshev(coefficients: list[Any], half: Any) -> list[float]:
-    """Coefficients in p of the polynomial that equals a polynomial in ``half`` p at the Chebyshev nodes."""
+    """Coefficients in p of the Chebyshev interpolant of a polynomial in ``half * p``."""
     count = DEGREE + 1
     nodes = [mp.cos(mp.pi * (2 * i + 1) / (2 * count)) for i in range(count)]
     values = [mp.polyval(coefficients[::-1], half * node) for node in nodes]

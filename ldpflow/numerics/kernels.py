@@ -105,7 +105,7 @@ def check_parameters(function: Any, name: str) -> None:
 
 
 def cache_location() -> Path:
-    """Folder of compiled kernels in $LDPFLOW_CACHE_DIR. The default is a folder for temporary files."""
+    """Folder of compiled kernels: in $LDPFLOW_CACHE_DIR, by default in the folder for temporary files."""
     base = os.environ.get("LDPFLOW_CACHE_DIR")
     root = Path(base) if base else Path(tempfile.gettempdir()) / f"ldpflow-{os.getuid()}"
     return root.absolute() / "kernels"

@@ -2,12 +2,13 @@
 
     q(theta) = (1 - p) + (2p - 1) F((theta - location)/scale)
 
-U is uniform on (0, 1). q is expanded to second order around an anchor, a recent theta at distance h. The
-error of the expansion is at most |h|^3/6 times the largest third derivative. If |U - expansion| is larger
-than this bound, U is compared with the expansion, otherwise with q. Both comparisons give the report of q,
-so the bits of a path do not depend on the anchors.
+U is uniform on (0, 1), p is the probability of a true answer, and F is the distribution function of the
+standard law. q is expanded to second order around an anchor, a recent theta at distance h. The error of the
+expansion is at most |h|^3/6 times the largest third derivative. If |U - expansion| is larger than this bound,
+U is compared with the expansion, otherwise with q. Both comparisons give the report of q, so the bits of a
+path do not depend on the anchors.
 
-U is compared as an integer of 32 bits, in the double 2^52 + 2^32 U. The sampler ``uniform_32``
+U is compared as an integer of 32 bits, stored in the double 2^52 + 2^32 U. The sampler ``uniform_32``
 (ldpflow.numerics.samplers) draws these bits, for two steps from one word. ``kernel.HALVES`` says whether a
 kernel has this sampler.
 """
@@ -22,7 +23,7 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 U64 = np.uint64
 
 SPAN = 8  # steps between two checks of the distance from the anchor
-FURTHEST = 1024  # largest number of steps of an anchor
+FURTHEST = 1024  # most steps that an anchor serves
 WORDS = CHUNK // 2  # words of a chunk, each for two reports; one further word refines them
 
 UNITS = 2.0**32
@@ -39,7 +40,7 @@ expansion by at most 1.6, and its evaluation by at most 1.
 """
 
 NEAR = 256.0
-"""The expansion is used if |theta - centre| is below NEAR times the scale."""
+"""The expansion is used if |theta - ``record.centre``| is below NEAR times the scale."""
 
 HUGE = 1e300
 
@@ -114,7 +115,7 @@ def recursion(kernel, users, noises, problem, mechanism, settings, record):  # t
 def walk(  # type: ignore[no-untyped-def]
     kernel, theta, total, answers, noise, eta, anchors, left, first, last, centre, problem, mechanism
 ):
-    """Make the steps first, ..., last - 1 of the chunk. Returns the number of steps left of the anchors.
+    """Make the steps first, ..., last - 1 of the chunk. Returns how many more steps the anchors serve.
 
     Updates ``theta``. Without running sums it updates ``total``, with running sums it writes the private
     gradients to ``answers``.
@@ -147,7 +148,7 @@ def walk(  # type: ignore[no-untyped-def]
 
 
 def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type: ignore[no-untyped-def]
-    """Expand 2^52 + 2^32 q around theta, in x = theta - centre. Returns the number of steps of these anchors.
+    """Expand 2^52 + 2^32 q around theta, in x = theta - centre. Returns how many steps the anchors serve.
 
     ``anchors`` gets x and the coefficients of 1, x and x^2. x is NaN if the expansion must not be used. A
     report is in doubt if the expansion cannot decide it. The number of steps is the largest power of two with
@@ -167,7 +168,8 @@ def anchor(kernel, theta, eta, anchors, k, centre, problem, mechanism):  # type:
         anchors[2 * LANES + lane] = slope - 2.0 * x * bend
         anchors[3 * LANES + lane] = bend
     step = eta[k] * max(abs(mechanism.one), abs(mechanism.zero))
-    # A step has 2 LANES error(h) expected reports in doubt, and E |h|^3 <= 2.5 (step^2 steps)^(3/2).
+    # With the error bound e(h), a step has 2 LANES e(h) expected reports in doubt. E |h|^3 is at most
+    # 2.5 (step^2 steps)^(3/2).
     doubts = 5.0 * LANES * kernel.THIRD_DERIVATIVE / 6.0 * spread * (unit * step) ** 3
     steps = SPAN
     while steps < FURTHEST and doubts * (2.0 * steps) ** 2 * np.sqrt(2.0 * steps) < 0.06:

@@ -1,4 +1,4 @@
-"""Functions that Numba compiles in a special way: arrays on the stack or the heap, and Philox.
+"""Functions that Numba compiles in a special way: arrays on the stack or the heap, and the generator Philox.
 
 The compiler knows that no other array overlaps an array on the stack. So it can keep the values of the lanes
 in registers, and it vectorises loops over the lanes without a test for overlap.

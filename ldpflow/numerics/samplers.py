@@ -6,8 +6,8 @@ vectorise.
 
 The generator of each lane is xoshiro256++ (Blackman and Vigna, 2021, ACM TOMS 47(4)). The state of all lanes
 is an array of 4 * LANES words, flat over (word, lane). A uniform is the midpoint of one of 2^52 equal cells
-of (0, 1). It is never 0 or 1, and off by at most 2^-53 in probability. The generator is for simulation: it is
-not cryptographically secure and protects no data.
+of (0, 1). It is never 0 or 1, and its distribution function is off by at most 2^-53. The generator is for
+simulation: it is not cryptographically secure and protects no data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ldpflow.numerics.streams import CHUNK, LANES, PLANE
 
 HALF = PLANE // 2
 STATE = 4 * LANES
-GROUP = 4  # draws of a lane in a row, with its state in registers
+GROUP = 4  # consecutive draws of a lane, with its state in registers
 
 ONE_BITS = U64(0x3FF0000000000000)
 BELOW_ONE = 1.0 - 2.0**-53
@@ -159,7 +159,7 @@ def fill_exponential(state, parameter, out):  # type: ignore[no-untyped-def]
 
 @jit
 def fill_laplace(state, parameter, out):  # type: ignore[no-untyped-def]
-    """Draw Laplace(0, 1) as an exponential variate whose sign is an unused bit of U."""
+    """Draw Laplace(0, 1) as an exponential variate whose sign is an unused bit of the draw."""
     fill_bits(state, out)
     for i in range(PLANE):
         bits = bits_of(out[i])

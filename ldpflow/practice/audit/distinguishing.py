@@ -36,7 +36,7 @@ from ldpflow.errors import InputError
 
 Floats = NDArray[np.float64]
 Outputs = tuple[Floats, Floats]
-"""Outputs on two neighbouring inputs, shape (N, d) each."""
+"""N outputs with d coordinates on each of two neighbouring inputs, shape (N, d) each."""
 
 
 class Claim(NamedTuple):
@@ -89,7 +89,7 @@ THRESHOLDS = 512
 BINS = 64
 SELECTION = 1e-4  # factor of the error when events are compared, since the best one may be best by chance
 LINEAR = 64  # most coordinates of an output for which a linear score is learnt
-COORDINATES = 16  # number of coordinates that are scores
+COORDINATES = 16  # most coordinates that are scores of their own
 REPORTS = 1024  # most distinct outputs whose frequencies are learnt
 LEARNT = 4  # a score is learnt from every fourth output
 
@@ -138,8 +138,8 @@ def scores_for(outputs: Outputs, centres: Outputs | None) -> list[Score]:
     """Scores that distinguish the inputs of common mechanisms, and some that are learnt from the outputs.
 
     For Gaussian noise the likelihood ratio is a function of the projection on the difference of the inputs,
-    for Laplace noise of the difference of the L1 distances. A ratio of histograms finds likelihood ratios
-    that are not monotone in a score. A ratio of frequencies is for discrete outputs.
+    for Laplace noise one of the difference of the L1 distances to them. A ratio of histograms finds
+    likelihood ratios that are not monotone in a score. A ratio of frequencies is for discrete outputs.
     """
     d = outputs[0].shape[1]
     first, second = centres or np.zeros((2, d))
@@ -192,7 +192,7 @@ def histogram_score(score: Callable[[Floats], Floats], sample: Outputs) -> Score
 
 
 def repeated_reports(some: Floats, sample: Outputs) -> Floats:
-    """Distinct outputs that repeat in the sample, shape (K, d). None if no output of ``some`` repeats."""
+    """Distinct outputs that repeat in the sample, one a row. No row if no output of ``some`` repeats."""
     if len(np.unique(some, axis=0)) == len(some):
         return some[:0]
     found, times = np.unique(np.concatenate(sample), axis=0, return_counts=True)
@@ -282,7 +282,7 @@ def run_audit(
     confidence: float,
     mechanism: Any = None,
 ) -> Audit:
-    """Choose the best test among all neighbours, then count its event on as many fresh outputs.
+    """Choose the best test on ``samples`` outputs of each input, and count its event on as many fresh ones.
 
     If the claim is true, ``bound`` exceeds it with probability at most 1 - confidence. If an algorithm has no
     noise of its own, ``mechanism`` is its mechanism.

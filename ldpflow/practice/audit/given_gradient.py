@@ -27,7 +27,7 @@ class GivenGradient(Problem):
     bits : tuple of float, optional
         The two values of a gradient that is a bit.
     taus : tuple of float, optional
-        Levels of quantiles, if ``values`` are the bits 1{X <= theta_q} of a record.
+        Levels of quantiles, if ``values`` are the bits 1{X <= theta_j} of a record X.
     original : Problem, optional
         The problem whose gradients are audited. A mechanism may read its settings, such as ``problem.tau``.
     """

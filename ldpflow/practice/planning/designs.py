@@ -1,8 +1,8 @@
 """Design of a collection: the study file that later commands read.
 
-The file is an ordinary study with one path or protocol, one n, one level and one interval method. With a
-pilot, c, theta0 or the edges of bins may be functions of its values, and every user receives them. A public
-file holds no other fact about a pilot. Its law is ``unknown``, and it cannot be simulated.
+The file is an ordinary study with one path or protocol, one n, one level and one interval method. Its c,
+theta0 or edges of bins may be functions of a pilot's values, and every user receives them. A public file
+holds no other fact about a pilot. The law in it is ``unknown``, and it cannot be simulated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ldpflow.study.reading import CollectionFacts, toml_text
 
 
 def enough_replicates(level: float) -> int:
-    """Fewest replicates that show with probability .88 that an interval holds its level, in steps of 512."""
+    """Fewest replicates, in steps of 512, that show with probability .88 that an interval holds its level."""
     return next(n for n in itertools.count(512, 512) if probability_to_hold(level, n) >= 0.88)
 
 

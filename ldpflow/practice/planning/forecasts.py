@@ -1,7 +1,7 @@
 """Accuracy of one protocol for one quantile, by simulation of its default interval.
 
 The asymptotic variance of an estimate says nothing about the bias inside bins, the gain of isotonic
-regression, the users that ``rounds`` spends on its search, and the length of the interval. A simulation from
+regression, the users that ``rounds`` spends on its search, or the length of the interval. A simulation from
 the exact law of the counts includes all of this, and takes half a second. LDP-SGD is simulated user by user,
 with the interval that a plan recommends for its path.
 """
@@ -57,7 +57,7 @@ from ldpflow.simulators.simulator import Cell
 Floats = NDArray[np.float64]
 
 DECIDING = 6  # most batches of replicates of a row, after which its coverage may stay undecided
-MOST_STEPS = 2 * 10**9  # steps of all replicates of a simulation of LDP-SGD, which take some seconds
+MOST_STEPS = 2 * 10**9  # most steps of a simulation of LDP-SGD, over all replicates; they take seconds
 ROUNDS = 5  # rounds of the protocol ``rounds``
 FEWEST = 100  # replicates that a median length needs
 METHODS: dict[str, IntervalMethod] = {
@@ -72,7 +72,7 @@ class Target:
     """Quantile to estimate.
 
     ``together`` has the increasing levels of all quantiles that are wanted from the same users. ``source``
-    gives LDP-SGD its steps and its recommended method. The other fields are those of :class:`PlanOptions`.
+    gives LDP-SGD its steps and its recommended method. ``response`` to ``answers`` are options of a plan.
     """
 
     law: Law
@@ -154,7 +154,7 @@ class Simulated(NamedTuple):
 
 
 class Forecast(ABC):
-    """One protocol for one target. In all methods, n counts the users asked."""
+    """One protocol for one target. n counts the users asked."""
 
     name: str
     needs = "range"  # what must be known before the reports
@@ -261,7 +261,7 @@ class SgdForecast(Forecast):
         return n
 
     def algorithm(self, users: int) -> LdpSgd:
-        """LDP-SGD with the steps and starts of a path of this number of users."""
+        """LDP-SGD with the steps and starts of a path of so many users."""
         t, given = self.target, self.steps
         if isinstance(t.source, OwnSteps):
             return t.source.algorithm(t.together if self.dimension > 1 else (t.tau,), users)
@@ -407,7 +407,7 @@ class CellsForecast(SgdForecast):
 
 
 class CountsForecast(Forecast):
-    """A protocol without a path. ``template`` lacks its budget and settings of the users who answer."""
+    """A protocol without a path. ``template`` lacks the budget and the settings of the users who answer."""
 
     def __init__(self, target: Target, template: Any, scale: str = "") -> None:
         super().__init__(target)
@@ -443,7 +443,7 @@ class RoundsForecast(CountsForecast):
     splits_users = True
     batches = 2
 
-    def state(self, n: int, epsilon: float) -> int:  # answers and reports of 1 at every threshold
+    def state(self, n: int, epsilon: float) -> int:  # counts of answers and of ones at every threshold
         return 16 * int(sum(self.template.thresholds())) * self.target.quantiles
 
     def standard_error(self, n: int, epsilon: float) -> float:
@@ -480,7 +480,7 @@ class OneShotForecast(CountsForecast):
     def bits(self, n: int, epsilon: float) -> float:
         return float(self.protocol(epsilon).bits(n))
 
-    def state(self, n: int, epsilon: float) -> int:  # answers and reports of every question
+    def state(self, n: int, epsilon: float) -> int:  # counts of answers and of reports for every question
         return 16 * int(self.template.questions(self.bins(n, epsilon)))
 
     def bins(self, n: int, epsilon: float) -> int:
@@ -524,11 +524,11 @@ class OneShotForecast(CountsForecast):
 def path_intervals(
     path: OnePass, method: IntervalMethod, users: int, level: float, replicates: int, seed: int
 ) -> Floats:
-    """Estimates, lower and upper limits, shape (3, d, replicates), computed by threads."""
+    """Estimates, lower and upper limits, shape (3, coordinates, replicates), computed by threads."""
     request = path.needs((Cell(users, method, level),), ())
 
     def compute(part: range) -> Floats:
-        with np.errstate(all="ignore"):  # undefined intervals, as ldpflow.simulators.rows
+        with np.errstate(all="ignore"):  # undefined intervals, as in ldpflow.simulators.rows
             found = method.intervals(path.run(seed, part, request), users, [level])
         return np.stack([found.estimate, found.lower[0], found.upper[0]])
 

@@ -168,7 +168,7 @@ def users_with_method(
     level: float,
     first: int,
 ) -> tuple[int, str] | None:
-    """Fewest users, to 2%, for a median half width of at most ``half_width``, and their recommended method.
+    """Fewest users (to 2.4%) for a median half width of at most ``half_width``, and their method.
 
     ``path`` makes the path of n users, and ``method`` recommends a method for a path. The search starts at
     ``first``, the users that the oracle's interval needs. It ends at 16,000 times as many, and returns None

@@ -88,11 +88,11 @@ class Plan:
     Parameters
     ----------
     rows : list of dict
-        A row for each tau, budget, n, level and coordinate. A value of None is not predicted.
+        A row for each path, n, level and coordinate, or for each design compared. None: not predicted.
     cautions : list of str
-        Warnings about the data and the design, and advice for every row whose path does not arrive.
+        Warnings about the data and the design, and advice for every row whose verdict is not ``arrived``.
     refused : bool
-        Whether the path of a row does not arrive.
+        Whether the verdict of a row is neither ``arrived`` nor ``doubtful``.
     studies : list of Study
         Studies that ``check`` simulates. Empty for a comparison and for bounds.
     checked : list of dict
@@ -112,7 +112,7 @@ class Plan:
     advice: list[str] = field(default_factory=list)
 
     def best_rows(self) -> list[dict[str, Any]]:
-        """Rows of the best designs of a comparison. Empty if no design holds its level, or without one."""
+        """Rows of the best designs of a comparison. Empty if none holds its level, or nothing is compared."""
         return [row for row in self.rows if (row.get("rank") or math.inf) <= MOST_DESIGNS]
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ class Plan:
         file : path
             A new file.
         protocol : str, optional
-            Design of a comparison. By default the best one is written.
+            Protocol of a comparison. By default the best design is written.
         public : bool
             Whether to leave out the law of the values: file, column and table of a pilot. c, theta0 and
             edges, which every user receives, remain. ``analyse`` reads such a file, ``sweep`` cannot simulate

@@ -1,9 +1,9 @@
 """Rows of a plan: predicted lengths and arrival, the method to use, users and budgets for a goal, and advice.
 
-The oracle's interval of level p has length 2 z sqrt(Sigma/steps), z = z_{(1+p)/2} (Dette and Graw, Theorem
-3.1). Intervals by BB and BM approach this length as n grows. It allows for no bias. The bias of an average is
-predicted separately, as the arrival of its path (ldpflow.results.arrival). A path that does not arrive has no
-predicted length.
+The oracle's interval of level p has length 2 z sqrt(Sigma/steps), with Sigma the asymptotic variance and z
+the normal quantile of (1 + p)/2 (Dette and Graw, Theorem 3.1). Intervals by BB and BM approach this length
+as n grows. It allows for no bias. The bias of an average is predicted separately, as the arrival of its path
+(ldpflow.results.arrival). A path that does not arrive has no predicted length.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ NAMED = ("problem", "law", "tau", "mechanism", "epsilon", "mu", "gamma", "c", "t
 """Settings that name a path in messages."""
 
 NEAR = 1.1  # largest ratio of the average's spread to its limit at which a length is predicted
-GOOD = 2.0  # other steps are advised if c differs by more than this factor from the rule's c
+GOOD = 2.0  # other steps are advised if c differs by more than this factor from that of ``design``
 
 
 def cautions_of(rows: Sequence[PlanRow]) -> list[str]:
@@ -329,7 +329,7 @@ def advice(row: PlanRow, case: Approach) -> str:
 
 
 def better_design(row: PlanRow, case: Approach) -> str | None:
-    """Advise steps and start by the rule; None if those of the path are as good."""
+    """Advise steps and start by the rule of ``design``; None if those of the path are as good."""
     rule = design(case.law, case.tau, case.steps, case.gamma)
     if row.method is not None and 1 / GOOD <= case.c / rule.c <= GOOD:
         return None
@@ -371,8 +371,8 @@ def upwards(n: float) -> str:
 def arrival_cautions(study: Study) -> list[tuple[str, str]]:
     """Warn of every path with intervals that does not arrive, or whose values are too coarse.
 
-    Each warning is a verdict and a line. It is about the largest n at which the path does not arrive, and
-    about the coordinate with the largest bias there.
+    Each warning is a verdict and a line. If the path does not arrive, it is about the largest n at which this
+    is so, and about the coordinate with the largest bias there.
     """
     plans = [plan for plan in study.plans() if plan.cells]
     if not study.method or len(plans) > MOST_PATHS:

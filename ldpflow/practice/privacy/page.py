@@ -164,7 +164,7 @@ def paragraph(text: str, indent: str = "") -> str:
 
 
 def odds(epsilon: float) -> tuple[str, str, str]:
-    """e^epsilon, the largest posterior of one of two equally likely values, and the best power."""
+    """e^epsilon, the largest posterior of one of two equally likely values, and the best test's power."""
     factor = rounded(math.exp(epsilon)) if epsilon < 50 else f"e^{rounded(epsilon)}"
     # Kairouz, Oh and Viswanath (2017): power <= min(e^eps a, 1 - e^-eps (1 - a)) at level a.
     found = min(math.exp(min(epsilon, 700.0)) * LEVEL, 1.0 - math.exp(-epsilon) * (1.0 - LEVEL))

@@ -3,8 +3,8 @@
 An eps-DP release reveals at most as much as randomised response with this eps. The k-fold composition of
 randomised response is known (Kairouz, Oh and Viswanath, 2015).
 
-Laplace noise of scale sensitivity/eps reveals less. Among all shifts of a vector with equal L1 norm, the
-shift of a single coordinate reveals most. Proof: compare the privacy loss of shifts a and b of two
+Laplace noise of scale sensitivity/eps reveals less. Among all shifts of equal L1 norm, the shift of a
+single coordinate reveals most. Proof: compare the privacy loss of shifts a and b of two
 coordinates with that of one shift a + b. The loss of the two shifts has a larger density inside
 (-(a + b), a + b) and less mass at both ends, so the two distribution functions cross once.
 """
@@ -90,7 +90,7 @@ def nonresponse_epsilon(epsilon: float, below: float, above: float) -> float:
 
 
 def notions(name: str, statement: PrivacyStatement, count: int, delta: float) -> dict[str, Any]:
-    """Guarantee of ``count`` reports together. Each report has the guarantee of the statement.
+    """Guarantee of ``count`` reports together. The statement is for ``statement.reports`` reports.
 
     Keys are fields of ``Guarantee``. A notion that does not follow from the statement is missing. ``name`` is
     the kind of the mechanism.
@@ -163,9 +163,9 @@ def renyi_divergence(epsilon: float, order: float, laplace: bool = False) -> flo
 def shuffled_epsilon(statement: PrivacyStatement, users: int, delta: float) -> float | None:
     """Epsilon at delta of the reports of all users in a secret random order. Each user sends one report.
 
-    None if the theorem does not cover the reports. Epsilon is at most that of a single report. Gaussian
-    reports have many pairs (eps_0, delta_0). The pair with the least epsilon is taken. Half of delta is for
-    delta_0.
+    None if Theorem 3.8 of Feldman, McMillan and Talwar (2021) does not cover the reports. Epsilon is at most
+    that of a single report. Gaussian reports have many pairs (eps_0, delta_0). The pair with the
+    least epsilon is taken. Half of delta is for delta_0.
     """
     if statement.mu is not None:
         largest, found = largest_local_epsilon(users, delta / 2), []

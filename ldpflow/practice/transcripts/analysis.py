@@ -5,7 +5,7 @@ protocol:
 
 * ``thresholds``, ``hrr``, ``haar``: a bit, the answer to ``question``
 * ``grr``: a bin
-* ``oue``: a text of k bits
+* ``oue``: a text of k bits, one for each bin
 * ``tree``: a text of 4^l bits at level l = ``question``
 * ``rounds``: a bit at threshold ``question`` (from 0) of ``round`` (from 1)
 
@@ -99,7 +99,7 @@ def analyse(
     source : path, pyarrow.Table, data frame, mapping of columns, or a list of them
         Columns of a path: ``report`` and ``theta`` (the question to the user), or ``report_0, ...`` and
         ``theta_0, ...``. Columns of a protocol: ``report``, and ``question`` if users answer different
-        questions. ``epsilon``, ``round`` and ``user`` are optional. Several sources are one collection. Parts
+        questions. ``epsilon``, ``round`` and ``user`` are optional. Several sources are one collection. Those
         of a path or of ``rounds`` must be in their order.
     settings : mapping or path, optional
         A design file (docs/analyse.md), or settings as in TOML: ``{"problem": {"kind": "quantile", "tau":
@@ -142,7 +142,7 @@ def analyse(
 
 
 def with_stored_settings(source: Joined, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the given settings with those in the metadata of all parts.
+    """Merge the given settings with those in the metadata of all sources.
 
     Given settings of :data:`WISHES` replace those in the metadata. All others must agree.
     """
@@ -269,7 +269,7 @@ def refuse_doubled(hashes: NDArray[np.uint64], source: Joined) -> None:
 
 
 class CountsReader(ReportReader):
-    """Reader of the reports of a protocol, of one round or of ``rounds``."""
+    """Reader of the reports of a protocol without a path."""
 
     defaults: Sequence[Inversion | Fieller]  # interval methods
     needed: tuple[str, ...] = ("round", "question")  # required columns
@@ -327,7 +327,7 @@ class CountsReader(ReportReader):
 
     @abstractmethod
     def fold(self) -> tuple[Histograms | Searches, tuple[Floats, Floats]]:
-        """Estimate from the counts. The second result has points and F^ at them."""
+        """Estimate from the counts. The second result has points and the estimated cdf at them."""
 
 
 class OneShotReader(CountsReader):
@@ -415,7 +415,7 @@ class RoundsReader(CountsReader):
             whole_number_error(chunk, "question", chunk.questions, 0, FIRST - 1),
             whole_number_error(chunk, "report", chunk.reports[:, 0], 0, 1),
         )
-        # Before a fault there may be rows whose threshold does not follow.
+        # Before a fault there may be rows whose threshold does not follow from earlier rounds.
         rows = len(chunk) if fault is None else fault.row - chunk.first
         turns, questions = (values[:rows].astype(np.int64) for values in (chunk.rounds, chunk.questions))
         for turn in np.unique(turns).tolist():
@@ -587,9 +587,9 @@ class PathReader(ReportReader):
     def widen(self, record: PathRecord, rows: list[Row]) -> None:
         """Widen all rows for adversarial users.
 
-        Such users move the mean of A_i by at most their share times the smallest or largest A_i. A regression
-        of one coordinate computes its limits under this shift. The limits of other methods move by as much as
-        those of the recommended regression.
+        A share of such users moves the mean of the private gradients by at most this share times the smallest
+        or largest one. A regression of one coordinate computes its limits under this shift. The limits of
+        other methods move by as much as those of the recommended regression.
         """
         assert self.answers is not None
         share, fits = self.collection.adversarial_share, self.methods.fits

@@ -126,7 +126,7 @@ def coordinates(stem: str, names: list[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Consecutive rows of a transcript. Absent columns are None."""
+    """m consecutive rows of a transcript, with d coordinates. Absent columns are None."""
 
     first: int  # number of the first row, from 1
     reports: Floats  # shape (m, d), or (m, 1) if a report is a cell, or (m, 0) if it is a text
@@ -231,7 +231,7 @@ class Transcript:
     place: str  # path of the file, or ``table`` for a table in memory
     table: pa.Table | None = None
     state: tuple[int, ...] = ()  # device, inode, size and time of change when the file was opened first
-    texts: tuple[str, ...] = ("user",)  # columns of texts, which stay bytes in any encoding in a CSV file
+    texts: tuple[str, ...] = ("user",)  # columns of texts; those of a CSV file stay bytes, in any encoding
     further: tuple[str, ...] = ()  # further optional columns, such as ``question`` for a protocol
 
     @classmethod
@@ -412,7 +412,7 @@ class Transcript:
 
 @dataclass(frozen=True)
 class Joined:
-    """Transcripts of one collection, read one after the other. Row numbers go on from part to part."""
+    """Transcripts of one collection, its parts, read in order. Row numbers go on from part to part."""
 
     parts: tuple[Transcript, ...]
 
@@ -481,9 +481,9 @@ class Joined:
 
 
 # The checks of a row are, in this order: epsilon, the report, round, and theta. theta must follow from the
-# row before: theta_i = theta_{i-1} - eta_i A_i, with A_i the private gradient that the report gives. This
-# check finds a row that was lost, doubled, moved or edited, files in another order, and reports that were
-# collected under another design. Reading ends at the first fault.
+# row before: theta_i = theta_{i-1} - eta_i A_i, with eta_i the size of step i and A_i the private gradient
+# that the report gives. This check finds a row that was lost, doubled, moved or edited, files in another
+# order, and reports that were collected under another design. Reading ends at the first fault.
 
 TOLERANCE = 1e-9
 ROUNDING = 8 * 2.0**-52
@@ -520,7 +520,7 @@ def first_error(
 
 
 def theta_error(row: int, asked: Floats, at: tuple[int, int], wanted: Floats) -> RowError:
-    """Error of asked[at], shape (m, d), which is not the ``wanted`` theta."""
+    """Error of the theta ``asked[at]``, which is not the ``wanted`` one."""
     column = "theta" if len(wanted) == 1 else f"theta_{at[1]}"
     allowed = f"{float(wanted[at[1]])!r}, which follows from the row before"
     hint = "A row is missing, doubled or changed, theta has fewer than 17 digits, or the design is another."
