@@ -231,7 +231,7 @@ else:
     class DocumentedClass(type(BaseModel)):
         """Metaclass of settings. ``help()`` and editors do not show the methods of pydantic.
 
-        The docstring of a component has all settings with units, the formula, references and an example.
+        The docstring of a component has the formula, references, an example, and all settings with units.
         """
 
         def __dir__(cls) -> list[str]:

@@ -30,7 +30,7 @@ CAUSES = {
     "biased": "biased estimates",
     "not normal": "estimates not normal",
 }
-"""Words of a sentence for classes of main causes. Other classes are their own words."""
+"""Words of a sentence for classes of main causes. Other classes are used as they are."""
 
 
 class Findings(NamedTuple):
@@ -43,7 +43,7 @@ class Findings(NamedTuple):
 def findings(results: Results) -> Findings:
     """Say which methods hold their level and where, which fail, where and why, and whether the oracle fails.
 
-    Methods that need the truth or are not loaded are described only if the run has no other methods.
+    Methods that need the truth or lack their plug-in are described only if the run has no other methods.
     """
     rows = [row for row in results.rows if not why_barred(row)] or results.rows
     if not rows:
@@ -254,7 +254,7 @@ def ratio(value: float | None, of: float | None) -> float | None:
 
 
 def choices(results: Results, settings: Sequence[ArenaSetting]) -> dict[str, Any] | None:
-    """Table of recommended methods, with settings as rows and n as columns. None for a run of one method."""
+    """Table of recommended methods, with settings as rows and n as columns. None for a run of one series."""
     if len(results.series) < 2:
         return None
     names = results.varying(without=("n",))
@@ -301,11 +301,11 @@ def tabulate(
 
 
 LOOKED = ("coverage_all_n", "coverage_at_stop", "joint_coverage", "joint_size_mean")
-"""Measures of monitored studies and of joint regions, shown if a run has them."""
+"""Measures of studies with [monitor] and of joint regions, shown if a run has them."""
 
 
 def diagnostics(results: Results) -> list[Summary]:
-    """Diagnostics of methods that the table of cells shows."""
+    """Diagnostics that the table of cells shows."""
     declared = summaries_of(results.table.schema)
     return [summary for summary in declared if summary.shown and results.values(summary.name)]
 

@@ -10,7 +10,7 @@ In a grid of panels ``column`` is the rank and label of the panel's column. A po
 - fields that begin with ``@``: factors of the cell, by which a page filters,
 - ``below``: level less coverage, failures counted as misses. A page keeps the panels with the largest values.
 
-Every colour has a contrast of at least 3 : 1 with a white and with a dark page: one chart serves both.
+Colours of series have a contrast of at least 3 : 1 with a white and with a dark page: one chart serves both.
 Series also differ by symbols, and settings by dashes.
 """
 
@@ -162,7 +162,7 @@ def save(chart: Any, file: str | os.PathLike[str]) -> None:
 
 
 def write_file(file: str | os.PathLike[str], content: bytes, field: str = "output") -> None:
-    """Write a file in one step: a reader finds the old or the new file. Write into devices and pipes."""
+    """Write a file in one step (a reader finds the old or the new file), and a device or pipe directly."""
     target = Path(os.path.realpath(file))
     unfinished = target.with_name(f"{target.name}.unfinished")
     try:

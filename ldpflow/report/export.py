@@ -92,7 +92,8 @@ def in_words(results: Results) -> pa.Table:
     """Summary with five further columns.
 
     ``setting`` and ``series`` distinguish paths and methods, ``level_state`` says whether a method holds its
-    level, ``barred`` why it is never recommended, and ``place`` its rank among the methods of its setting.
+    level, ``barred`` why it is never recommended, and ``place`` its rank among the methods of its
+    setting that are not barred.
     """
     setting = path_settings(results)
     rows = results.table.to_pylist()

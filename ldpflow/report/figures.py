@@ -2,7 +2,7 @@
 
 The function of a figure takes :class:`~ldpflow.report.results.Results` and the factor on the axis. It returns
 an Altair chart, or raises :class:`~ldpflow.errors.InputError` if the run has no data for the figure. Bars and
-bands are 95% Monte Carlo intervals: Wilson's for coverage, mean +- 1.96 MCSE for means.
+bands are 95% Monte Carlo intervals: Wilson's for coverage, value +- 1.96 MCSE for the others.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def is_number(value: object) -> bool:
 class PlottedMeasure(NamedTuple):
     """A measure of the summary that a figure shows: its column, and how it is drawn.
 
-    ``ideal`` is the value that is right, ``shared`` a column of theory. The others are those of
-    :class:`ldpflow.report.charts.Layout`.
+    ``axis`` is the title of y, ``log`` whether y is logarithmic, ``ideal`` the value that is right, and
+    ``shared`` a column of theory. ``ranked`` is that of :class:`ldpflow.report.charts.Layout`.
     """
 
     column: str
@@ -394,7 +394,7 @@ def families(points: Sequence[Row]) -> list[tuple[str, str]]:
 
 
 class End(NamedTuple):
-    """Statistics at the end of paths, and words of their figure. The first that a path has is drawn."""
+    """Words of a figure, and statistics at the end of paths: the first that a path has is drawn."""
 
     statistics: Sequence[str]
     heading: str
@@ -411,7 +411,7 @@ ENDS = {
 
 
 def end_rows(results: Results, statistics: Sequence[str]) -> list[Row]:
-    """Rows at the last checkpoint of each path, of the first of some statistics that the path has.
+    """Rows of each path at its last checkpoint, for the first of ``statistics`` that the path has.
 
     A path that serves every n also has a row at every n at which another path ends.
     """
@@ -426,7 +426,7 @@ def end_rows(results: Results, statistics: Sequence[str]) -> list[Row]:
 def at_end(results: Results, x: str, name: str, asked: Asked) -> Any:
     """Draw a statistic at the end of the paths against n or another number that varies.
 
-    Both axes are logarithmic: a rate is a straight line. A path without the setting, such as a baseline
+    Both axes are logarithmic: a rate is a straight line. A path without a value of x, such as a baseline
     without a budget, is a horizontal line. A line of theory for a rate starts at the first point of its
     series and shows only the slope: the constants of the theorem mean nothing at these sizes.
     """

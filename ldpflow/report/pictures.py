@@ -107,7 +107,7 @@ def zip_plot(results: Results) -> Any:
     """Draw zip plots of the cells that the findings name.
 
     Intervals are ranked by |estimate - theta| / (length / 2). A symmetric interval misses theta if this ratio
-    is above 1. If a method holds its level, the coloured misses are above the line of the nominal level.
+    is above 1. If coverage equals the level, the coloured misses begin at the line of the level.
     """
     heading = "rank of |error| / half length (%)"
     ticks = alt.Axis(values=[0, 50, 80, 90, 100], grid=False, labelExpr=charts.LABEL)

@@ -256,13 +256,13 @@ class Results:
 
     @cached_property
     def path_settings(self) -> list[str]:
-        """Columns that are settings of the followed paths."""
+        """Columns of trajectories that are settings of their paths."""
         names = self.trajectories.column_names
         return [name for name in names[: names.index("n")] if name != "path"]
 
     @cached_property
     def path_varying(self) -> list[str]:
-        """Smallest set of settings that distinguishes the followed paths."""
+        """Smallest set of settings that distinguishes the paths with trajectories."""
         settings = list(self.path_settings)
         # Settings that the study varies come first, settings that follow from them later.
         groups = ("problem", "mechanism", "algorithm", "protocol")
@@ -308,7 +308,7 @@ def rank_series(rows: Iterable[Row], settings: Sequence[str]) -> None:
 
 
 def method_settings(schema: pa.Schema) -> tuple[str, ...]:
-    """Columns that are settings of interval methods, of stored rows or of a summary."""
+    """Settings of interval methods among the columns of stored rows or of a summary."""
     return tuple(name for name in cell_keys(schema) if name not in ("n", "method", "level"))
 
 

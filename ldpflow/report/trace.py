@@ -35,8 +35,8 @@ def log_grid(first: int, last: int, count: int) -> list[int]:
 def trace(study: Study, replicate: int = 0) -> pa.Table:
     """Compute estimates and limits of all methods along one path, as rows in the store's schema.
 
-    The n are those of :func:`log_grid`, from 10 or the records of one step to 10^6. The study's own n are not
-    used.
+    The n are those of :func:`log_grid`, from 10 (or the records of one step, if more) to 10^6. The study's
+    own n are not used.
     """
     plans = study.plans()
     if len(plans) != 1 or plans[0].simulator.horizon is not None:

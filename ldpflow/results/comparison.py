@@ -49,7 +49,7 @@ def stored_comparisons(store: RunStore, by: str, baseline: str | float | None = 
     """Compare the cells of a run that differ in ``by`` alone.
 
     ``by`` is one of :data:`TABLES` with all its settings, or a setting, n or level. (Settings of the problem
-    are excluded: other problems have other users.) Compared cells make a row of equally many replicates
+    are excluded: other problems have other users.) Rows of compared cells are made of equally many replicates
     (``runs``). The default baseline is the first value in each group of cells. The result has the columns
     that cells share, those in which they differ, ``vs``, and :data:`CONTRAST`. Its metadata ``note`` counts
     the cells that have no cell to compare with.
@@ -129,7 +129,7 @@ CELL = ("path", "n", "method", "level", "coordinate")
 def comparison_columns(
     by: str, simulators: Iterable[Any], keys: Iterable[str], cells: Sequence[Row]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """Columns that differ between compared cells, and all values of ``by`` that these cells allow."""
+    """Columns that differ between compared cells, and all names that ``by`` may have for these cells."""
     settings: dict[str, list[str]] = {table: [] for table in TABLES}
     for simulator in simulators:
         for table, names in setting_names(simulator).items():
@@ -146,7 +146,7 @@ def comparison_columns(
 
 
 def varying_settings(by: str, cells: Sequence[Row], columns: Iterable[str]) -> set[tuple[str, str]]:
-    """Pairs of a value of ``by`` and a setting with several values in the cells with this value."""
+    """Pairs of a value of ``by`` and a setting that varies between the cells with this value."""
     found: dict[tuple[str, str], set[str]] = {}
     for cell in cells:
         for name in columns:

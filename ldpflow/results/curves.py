@@ -1,27 +1,28 @@
-"""Curves over a trajectory: a proved bound of the mean of a statistic, and the limit of this mean.
+"""Curves over a trajectory: a proved bound of the mean of a statistic, and its limit, exact value or rate.
 
 **One-pass SGD under per-user Gaussian LDP.** The bounds are Theorems 3 to 6 of "Non-asymptotic analysis of
 SGD under local differential privacy guarantee" (2024), in corrected forms that hold for every n. Step k has
-size eta_k = eta k^-alpha (elsewhere in this package c k^-gamma). The gradient satisfies ||g||_2 <= C0. The
-noise A_k of user k has the covariance (2 C0/mu_k)^2 I, hence E||A_k||^2 = 4 C0^2 d/mu_k^2. (The paper prints
-64 in the place of 4.) Theorem 3 bounds the squared distance of the last iterate, Theorem 4 that of the
-average. Both need strong convexity, which a loss with a bounded gradient cannot have on all of R^d. So
-Theorem 3 is used for projected iterates, with m the one-point constant over the ball, and Theorem 4 for a
-quadratic. Theorems 5 and 6 bound the excess loss of the last iterate and of the average for a convex loss.
+size eta_k = eta k^-alpha (elsewhere in this package c k^-gamma). A gradient g of d coordinates satisfies
+||g||_2 <= C0. The noise A_k of user k with budget mu_k has the covariance (2 C0/mu_k)^2 I, hence
+E||A_k||^2 = 4 C0^2 d/mu_k^2. (The paper prints 64 in the place of 4.) Theorem 3 bounds the squared distance
+of the last iterate, Theorem 4 that of the average. Both need strong convexity, which a loss with a bounded
+gradient cannot have on all of R^d. So Theorem 3 is used for projected iterates, with the constant m of
+:class:`BoundConstants` over the ball, and Theorem 4 for a quadratic. Theorems 5 and 6 bound the excess loss
+of the last iterate and of the average for a convex loss.
 
 **Momentum with tree noise** (Tran and Cutkosky 2022, Lemmas 5, 7, 11 and 12). A step has size eta, and a new
 gradient has the weight alpha in the momentum. There are T steps and M batches. G bounds the gradient of the
 full loss, L the Lipschitz constant of this gradient, and gap (R in the paper) bounds the loss at the start
-less its infimum. The norm of the gradient at the random output is at most gap/(eta T) + L eta/2 + 2 (bias of
-the momentum + norm of the noise). If every epoch has a new random order of the batches (fresh orders), the
-bias is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. (The paper prints 1.5 times the
-whole, without the last term.) In practice these bounds exceed G: they only show how errors scale.
+less its infimum. The mean norm of the gradient at the random output is at most gap/(eta T) + L eta/2 + 2
+(bias of the momentum + norm of the noise). If every epoch has a new random order of the batches (fresh
+orders), the bias at step t is at most 2 G sqrt(alpha) + 2 eta M L + eta L/alpha + (1 - alpha)^t G. (The paper
+prints 1.5 times the first three terms.) In practice these bounds exceed G: they only show how errors scale.
 
-**One-pass private least squares** (Varshney, Thakurta and Jain 2022). A risk is an excess risk,
-||w - w*||_H^2/2. The exact formulas are ours. They assume that x has independent coordinates of mean 0,
-variance lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that the error is independent of
-x, that no gradient is clipped, and that the averaged gradient of b records gets noise of variance tau^2 per
-coordinate. They hold after any number T of steps.
+**One-pass private least squares** (Varshney, Thakurta and Jain 2022). The risk of an iterate w is its excess
+risk, ||w - w*||_H^2/2 with H = E x x^T. The exact formulas are ours. They assume that x has independent
+coordinates of mean 0, variance lambda_i and fourth moment k lambda_i^2 (k = 3 for the normal law), that the
+error is independent of x, that no gradient is clipped, and that the averaged gradient of b records gets noise
+of variance tau^2 per coordinate. They hold after any number T of steps.
 """
 
 from __future__ import annotations
@@ -111,9 +112,9 @@ def leading_term(curvature: ArrayLike, covariance: ArrayLike) -> float:
 def average_bound(s: BoundConstants, n: Steps, leading: float, distances: Array, post: bool) -> Array:
     """Theorem 4 for a quadratic and unprojected iterates: a bound of E||average - theta*||^2.
 
-    It follows from Minkowski's inequality. ``s.convexity`` is at most the smallest eigenvalue of H.
-    ``leading`` is the :func:`leading_term`. ``distances`` are E||theta_k - theta*||^2 for k >= 0. The average
-    is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
+    It follows from Minkowski's inequality. ``s.convexity`` is at most the smallest eigenvalue of the
+    curvature H. ``leading`` is the :func:`leading_term`. ``distances`` are E||theta_k - theta*||^2, k >= 0.
+    The average is (1/n) sum_{k=0}^{n-1} theta_k, or with ``post`` (1/n) sum_{k=1}^n theta_k.
     """
     last = int(n.max())
     root = np.sqrt(distances[: last + 1])
@@ -129,10 +130,11 @@ def average_bound(s: BoundConstants, n: Steps, leading: float, distances: Array,
 def excess_bound(s: BoundConstants, n: Steps) -> Array:
     """Theorem 5 in closed form, for unprojected iterates: D_n >= E F(theta_n) - F*.
 
-    With F0 = M Delta_0/2, r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... +
-    eta_j, the bound D_n is the largest of [1/F0 + E_n/(2 K_n)]^-1 and, over j <= n,
-    [1/r_j + (E_n - E_j)/(2 K_n)]^-1. Proof: at each step k either 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n) (a
-    contraction) or D_k <= r_k. Chain the contractions after the last step j of the second kind.
+    F* is the minimum of the loss F. With F0 = M Delta_0/2,
+    r_j = sqrt(eta_j M sigma^2 K_n) + eta_j^2 M sigma^2/2 and E_j = eta_1 + ... + eta_j, the bound D_n is the
+    largest of [1/F0 + E_n/(2 K_n)]^-1 and, over j <= n, [1/r_j + (E_n - E_j)/(2 K_n)]^-1. Proof: at each step
+    k either 1/D_k >= 1/D_{k-1} + eta_k/(2 K_n) (a contraction) or D_k <= r_k. Chain the contractions after
+    the last step j of the second kind.
     """
     last = int(n.max())
     eta, energy = s.steps(last), s.energy(last)
@@ -163,7 +165,7 @@ def average_excess_bound(s: BoundConstants, n: Steps) -> Array:
 def momentum_bias_bound(
     lipschitz: float, smooth: float, alpha: float, eta: float, batches: int, t: int
 ) -> float:
-    """Lemma 11 with the term of the start: a bound of E||m_t - grad F(w_t)|| in fresh orders."""
+    """Lemma 11 with the term of the start: a bound of E||momentum - gradient|| at step t in fresh orders."""
     start = power(1.0 - alpha, t) * lipschitz
     return 2.0 * lipschitz * math.sqrt(alpha) + 2.0 * eta * batches * smooth + eta * smooth / alpha + start
 
@@ -185,7 +187,7 @@ def noise_variance(algorithm: FiniteSumAlgorithm, plan: RunPlan, t: int) -> floa
 
 
 def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: int) -> float | None:
-    """Rate in the theorems of Tran and Cutkosky, without constants, logarithms and the term 1/sqrt(N).
+    """Rate for N = n in Tran and Cutkosky's theorems, without constants, logarithms and the term 1/sqrt(N).
 
     It is d^(1/4)/sqrt(eps N) for their Algorithm 1 (dp_nsgd with tree noise) and d^(1/3)/(eps N)^(2/3) for
     their Algorithm 2 (dp_nsgd_reduced). None for other algorithms.
@@ -246,7 +248,7 @@ def second_moments(
 ) -> Array:
     """c_i(t) = E (w_t - w*)_i^2 for t = 0, ..., steps. The shape is (steps + 1, d).
 
-    With eigenvalues l_i, kurtosis k, sigma^2 = ``variance`` and tau^2 = ``noise``,
+    With eigenvalues l_i = ``lambdas``, kurtosis k, sigma^2 = ``variance`` and tau^2 = ``noise``,
     c_i(t+1) = c_i (1 - 2 eta l_i + eta^2 ((b + k - 2)/b) l_i^2) + (eta^2/b) l_i sum_j l_j c_j
     + eta^2 (sigma^2 l_i/b + tau^2), where c_i is c_i(t).
     """
@@ -291,10 +293,10 @@ def squared_noise(path: OnePass) -> float:
 
 
 def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: int) -> tuple[Array, Array]:
-    """Predict E zeta_t^2 for t = 1, ..., T, and the second moments of the iterates with these thresholds.
+    """Predict E zeta_t^2 of the thresholds zeta_t, and the second moments of the iterates with them.
 
-    The prediction is no theorem. It takes residuals as N(0, sigma^2 + sum_i l_i c_i), counts as normal, and
-    successive queries as independent.
+    The prediction is no theorem. It takes residuals as N(0, sigma^2 + sum_i l_i c_i), counts of residuals
+    below a threshold as normal, and successive queries as independent.
     """
     from scipy import special
 
@@ -321,7 +323,7 @@ def expected_thresholds(algorithm: DpAmbssgd, problem: LeastSquares, horizon: in
 
 
 def ols_risk(sigma: float, d: int, n: int) -> float:
-    """Mean risk of ordinary least squares with normal x: sigma^2 d/(2 (N - d - 1))."""
+    """Mean risk of ordinary least squares with normal x: sigma^2 d/(2 (n - d - 1))."""
     return 0.5 * sigma**2 * d / (n - d - 1)
 
 
@@ -366,7 +368,7 @@ def regression_limits(path: OnePass, steps: Steps) -> Curves:
 
 
 def theory_curves(simulator: Simulator[Any, Any], checkpoints: ArrayLike) -> dict[str, Curves]:
-    """Proved bounds (``bound``) and leading terms (``limit``) of the means of a trajectory at some steps."""
+    """Proved bounds (``bound``) and limits, predictions or rates (``limit``) of the means at some steps."""
     n = np.asarray(checkpoints, dtype=np.int64)
     bounds: Curves = {}
     limits: Curves = {}
@@ -422,9 +424,9 @@ def one_pass_bounds(path: OnePass, n: Steps) -> Curves:
 def quadratic_bound(path: OnePass, problem: Quadratic, s: BoundConstants, n: Steps) -> Curves:
     """Theorem 4 with the exact E||theta_k - theta*||^2, for at most a million steps.
 
-    In each coordinate the exact squared distance p becomes (1 - eta_k h)^2 p + eta_k^2 V at step k, with the
-    variance V of the private gradient. There is no bound for projected iterates or for budgets that are
-    listed by user.
+    In a coordinate of curvature h the exact squared distance p becomes (1 - eta_k h)^2 p + eta_k^2 V at step
+    k, with the variance V of the private gradient. There is no bound for projected iterates or for budgets
+    that are listed by user.
     """
     last = int(n.max())
     if path.algorithm.projects() or getattr(path.mechanism, "budgets", None) or last > 1_000_000:

@@ -1,7 +1,7 @@
 """Coverage as a sum: the level, the effect of each property of a method alone, and their joint effect.
 
-A cell has the bias b, the empirical standard error S, lengths L_r and the level p. Let z = z_{(1+p)/2}. An
-interval of half length h around a normal estimate with this bias covers with probability
+A cell has the bias b, the empirical standard error S, lengths L_r of R replicates and the level p. Let
+z = z_{(1+p)/2}. An interval of half length h around a normal estimate with this bias covers with probability
 C(h, b) = Phi((h - b)/S) - Phi((-h - b)/S). Then
 
     bias alone          C(z S, b) - p
@@ -211,9 +211,9 @@ class Decomposition:
     def leading(self) -> tuple[str, Term | None]:
         """Main cause of the gap, coverage - level, and the largest single effect with the sign of the gap.
 
-        The cause is ``none`` if the gap is within two MCSE, ``left`` if no named effect has the sign of the
-        gap, ``joint`` or ``rest`` if this term exceeds every single effect, or else the name of the largest
-        effect. The effect is None for ``none`` and ``left``.
+        The cause is ``none`` if the gap is within two MCSE, ``left`` if no named single effect has the sign
+        of the gap, ``joint`` or ``rest`` if this term exceeds every single effect, or else the name of the
+        largest effect. The effect is None for ``none`` and ``left``.
         """
         gap = self.coverage - self.level
         if abs(gap) <= 2 * self.coverage_mcse:

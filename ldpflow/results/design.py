@@ -1,7 +1,7 @@
 """Design of the rows of a run: its settings, and whether the rows are a full factorial.
 
-A run may grow, and study.toml holds only the study of the last command. If that study has all cells of the
-rows, it is the design. Otherwise the design is read from the rows.
+A run may grow, and study.toml holds only the study of the last command. If that study makes exactly these
+rows, or is not finished, it is the design. Otherwise the design is read from the rows.
 """
 
 from __future__ import annotations

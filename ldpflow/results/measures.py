@@ -1,7 +1,7 @@
 """Performance measures over replicates, each with its Monte Carlo standard error (MCSE).
 
-After Table 6 of Morris, White and Crowther (2019), Using simulation studies to evaluate statistical methods,
-Statistics in Medicine 38, 2074-2102. Shares and relative errors are fractions of one.
+They follow Table 6 of Morris, White and Crowther (2019), Using simulation studies to evaluate statistical
+methods, Statistics in Medicine 38, 2074-2102. Shares and relative errors are fractions of one.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def model_se_measures(estimate: Floats, se: Floats, mean: float, variance: float
 
 
 def has_exploded(row: Mapping[str, Any]) -> bool:
-    """Whether the lengths of a cell are finite and differ by orders of magnitude, by a row of the summary."""
+    """Whether the lengths of a cell are finite and differ by orders of magnitude: see :data:`EXPLODED`."""
     mean, median = row.get("length_mean"), row.get("length_median")
     return mean is not None and median is not None and math.inf > mean > EXPLODED * median > 0
 
@@ -201,9 +201,9 @@ def has_exploded(row: Mapping[str, Any]) -> bool:
 def jackknife(squares: Floats, mean_square: float, estimate: Floats, mean: float, variance: float) -> float:
     """Delete-one jackknife standard error of M / S, for three rows or more.
 
-    ``squares`` are the squared standard errors. With the sum SS of squared deviations of all estimates, the
-    sum without replicate r is SS - R / (R - 1) (x_r - mean)^2. If r has most of a sum, the difference loses
-    most digits, so the sums without r are computed directly.
+    ``squares`` are the squared standard errors. With the sum SS of squared deviations of the estimates x_r,
+    the sum without replicate r is SS - R / (R - 1) (x_r - mean)^2. If r has most of a sum, the difference
+    loses most digits, so the sums without r are computed directly.
     """
     count = len(estimate)
     deviations = (estimate - mean) ** 2

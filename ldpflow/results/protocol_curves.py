@@ -39,7 +39,7 @@ def level_with_dropout(tau: float, answer_below: float, answer_above: float) -> 
 def level_with_liars(
     tau: float, epsilon: float, liars: float, push: str, place: int = 1, quantiles: int = 1
 ) -> float:
-    """F at the estimate of quantile q = ``place`` of Q = ``quantiles`` if a share of the users lies.
+    """Distribution function at the estimate of quantile q = ``place`` of Q = ``quantiles`` if users lie.
 
     With the mechanism ``cells`` a user reports the number of a cell. Let C be 1 if this cell lies below
     quantile q, and 0 otherwise. The moment of quantile q is (C - q/(e^eps + Q)) (e^eps + Q)/(e^eps - 1). With

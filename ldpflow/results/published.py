@@ -190,9 +190,9 @@ class Comparison:
     def detectable(self, measure: Measure) -> float | None:
         """Median over the numbers of the difference that is found with probability .8.
 
-        For one of m numbers it is (z(1 - a / (2 m)) + z(.8)) sqrt(SE_o^2 + SE_p^2 + h^2/3), from the first
-        step of Holm's test at level a. For coverage it is a difference of shares, and for length a share of
-        the printed length. None if no number of this measure was compared.
+        For one of m numbers it is (z(1 - a / (2 m)) + z(.8)) sqrt(SE_o^2 + SE_p^2 + h^2/3), with normal
+        quantiles z(), from the first step of Holm's test at level a. For coverage it is a difference of
+        shares, and for length a share of the printed length. None if no number of this measure was compared.
         """
         if not (rows := [row for row in self.rows if row.measure == measure]):
             return None

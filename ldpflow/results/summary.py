@@ -288,7 +288,7 @@ def relative_length(law: LimitLaw | None, row: Mapping[str, Any]) -> dict[str, f
 
 
 def oracle_length(law: LimitLaw, coordinate: int, n: int, level: float) -> float | None:
-    """2 z sqrt(Sigma_jj/steps), or None if this is unknown, infinite or 0."""
+    """2 z sqrt(V/steps) with the asymptotic variance V, or None if this is unknown, infinite or 0."""
     z = constants.normal_quantile(0.5 + level / 2)
     length = 2 * z * math.sqrt(law.variances[coordinate] / law.steps(n))
     return length if 0 < length < math.inf else None

@@ -170,7 +170,7 @@ def compare(name: str, op: ast.cmpop, other: ast.expr, schema: pa.Schema) -> pc.
 
 
 def iterate_rows(store: RunStore) -> Iterator[pa.Table]:
-    """Iterate over the rows of all replicates, part by part. The settings of the path come first."""
+    """Iterate over the rows of all replicates, part by part. Columns of path settings come first."""
     from ldpflow.results.summary import stored_settings  # loads SciPy
 
     paths = stored_settings(store, damaged="refuse")

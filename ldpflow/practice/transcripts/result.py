@@ -1,9 +1,10 @@
 """Result of an analysis: rows, flags, verdicts, words and JSON.
 
 The truth is unknown. So z = (average - root)/se compares the average of the iterates with the root of the
-regression of degree 3. The start and the size of the steps bias the average, and bias the root far less. With
-K >= 25 relaxation times and no bias of the average, z has standard deviation .5 to .65. So |z| > 2 almost
-never happens by chance. |z| <= 1 does not exclude a bias of about one standard error.
+regression of degree 3 (2 if that has none), which has the standard error se. The start and the size of the
+steps bias the average, and bias the root far less. With K >= 25 relaxation times and no bias of the average,
+z has standard deviation .5 to .65. So |z| > 2 almost never happens by chance. |z| <= 1 does not exclude a
+bias of about one standard error.
 """
 
 from __future__ import annotations
@@ -166,7 +167,7 @@ def verdict_of(
         distance = (average - root) / se
         length = c * (steps ** (1.0 - gamma)) / (1.0 - gamma)
         slope = max(nan_for_none(reference["relaxation_times"]), 0.0) / length
-        start = (theta0 - root) * mean_decay(slope * c, gamma, steps) / se  # if P is linear
+        start = (theta0 - root) * mean_decay(slope * c, gamma, steps) / se  # if the gradient is linear
     arrival = arrival_of(k, distance, start)
     if arrival in ("not_arrived", "steps_too_large"):
         flags.append(arrival)

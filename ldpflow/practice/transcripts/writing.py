@@ -1,8 +1,8 @@
 """Transcript of a simulated replicate: the questions to its users, and their reports.
 
-Random streams and kernel functions are those of a sweep, and every row is kept. So theta has the bits of the
-simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit. The reports of a protocol
-without a path have the counts of the sweep.
+Random streams and kernel functions are those of a sweep, and every report is kept. So theta has the bits of
+the simulated path, and `analyse` on the file gives the rows of the sweep, bit for bit. The reports of a
+protocol without a path have the counts of the sweep.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def check_path(path: Any) -> None:
 def path_settings(path: Any, seed: int, replicate: int) -> dict[str, Any]:
     found = analysis_settings(path.parts())
     if isinstance(path.mechanism, RandomizedResponse):
-        # Without the liars and missing answers of simulated devices.
+        # Leave out the liars and missing answers of simulated devices.
         found["mechanism"] = {"kind": "randomized_response", "epsilon": path.mechanism.epsilon}
     found["mechanism"].pop("sampling", None)
     size = path.algorithm.records_per_step()
@@ -63,7 +63,7 @@ def path_settings(path: Any, seed: int, replicate: int) -> dict[str, Any]:
 
 
 def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Table:
-    """Table of rows with round, theta and report. Several coordinates have a column each."""
+    """Table of round, theta and report. Several coordinates have a column of theta (and gradient) each."""
     d = thetas.shape[1]
     size = path.algorithm.records_per_step()
     rounds = 1 + (np.arange(first - 1, first - 1 + len(thetas)) // size)
@@ -73,7 +73,7 @@ def table_of(path: Any, first: int, thetas: Floats, gradients: Floats) -> pa.Tab
     if (answers := answers_of(path)) is None:
         columns |= {f"report{name}": pa.array(gradients[:, j]) for j, name in enumerate(names)}
     else:
-        # The number of a cell is the number of thetas below it. A bit is 1 if A_i is that of report 1.
+        # The number of a cell counts the thetas below it. A bit is 1 if the gradient is that of report 1.
         columns["report"] = pa.array((gradients == answers[-1]).sum(axis=1).astype(np.int8))
     return pa.table(columns)
 
