@@ -1,6 +1,6 @@
 """Interval methods that use the standard error or covariance of another method, the base.
 
-Most settings of the base are settings of these methods too.
+Most settings of the base are settings of these methods too. z is a normal quantile.
 
 **SUF**, suffix average (Wei, Zhu and Wu, 2023): the mean of the last part of the path
 

@@ -5,7 +5,8 @@ The transcript of n steps of sizes eta_i shows x_i = theta_{i-1} and the private
     A_i = (theta_{i-1} - theta_i)/eta_i
 
 R(x) = E[A_i | x_i = x] is the mean gradient, and S is the covariance of A_i given the past. A polynomial P is
-fitted to A_i on x_i over N = n - i0 steps, where i0 is the burn-in. M and v are as in transcript_fit.
+fitted to A_i on x_i over N = n - i0 steps, where i0 is the burn-in. M and v are as in transcript_fit, and z
+is a normal quantile.
 
 **TR** estimates theta* by the root of P, the polynomial that is fitted to the transcript. The root has no
 bias from a curvature of R that P describes. If P does not describe R, the root is biased. A scalar interval

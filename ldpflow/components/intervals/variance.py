@@ -1,8 +1,8 @@
 """Methods that estimate the variance of the average, from batches, blocks or self-normalisation.
 
 thetabar is the average of the iterates and n the number of steps. V estimates Sigma in
-sqrt(n) (thetabar - theta*) -> N(0, Sigma). The interval is thetabar -+ z sqrt(V/n). Options with Student's t
-instead of z need the degrees of freedom of V. S(i) is the sum of the first i iterates.
+sqrt(n) (thetabar - theta*) -> N(0, Sigma). The interval is thetabar -+ z sqrt(V/n), with a normal quantile z.
+Options with Student's t instead need the degrees of freedom of V. S(i) is the sum of the first i iterates.
 
 **BM**, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)
 
