@@ -62,7 +62,7 @@ def respond(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> int:
     """Randomise an answer 0..k-1. The true one is kept with probability a/(a + (k - 1) b).
 
     Privacy: epsilon-LDP, with likelihood ratio a/b. Source: Warner (1965) for k = 2; Wang, Blocki, Li and Jha
-    (2017), Section 4.1 (direct encoding), p = e^eps/(e^eps + k - 1), q = 1/(e^eps + k - 1).
+    (2017), Section 4.1 (direct encoding), which keeps the answer with probability e^eps/(e^eps + k - 1).
     """
     own = odds(epsilon)
     u = draw(own + (k - 1) * ONE)
@@ -75,9 +75,9 @@ def respond(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> int:
 def unary(truth: int, k: int, epsilon: Number, draw: Draw = SYSTEM) -> str:
     """Randomise k bits of which the bit ``truth`` is 1. The result is a text of k bits.
 
-    Privacy: epsilon-LDP. Two values differ in two bits, with likelihood ratio (1/2)/q (1 - q)/(1/2) = a/b.
-    Source: Wang, Blocki, Li and Jha (2017), Section 4.3 (optimised unary encoding), p = 1/2,
-    q = 1/(e^eps + 1).
+    This bit is sent as 1 with probability 1/2, and each other bit with q = b/(a + b). Privacy: epsilon-LDP.
+    Two values differ in two bits, with likelihood ratio (1/2)/q (1 - q)/(1/2) = a/b. Source: Wang, Blocki, Li
+    and Jha (2017), Section 4.3 (optimised unary encoding), with q = 1/(e^eps + 1).
     """
     total = odds(epsilon) + ONE
     return "".join(str(int(draw(2) == 1 if j == truth else draw(total) < ONE)) for j in range(k))
@@ -137,7 +137,7 @@ def rr_sgd(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> 
     """Report for LDP-SGD of a quantile: randomised response on the bit 1{value <= theta}.
 
     Privacy: epsilon-LDP. The adversary sees theta and one bit. Source: Warner (1965); Dette and Graw,
-    Section 2, with p = e^eps/(1 + e^eps); mechanism ``randomized_response``.
+    Section 2, where the bit is kept with probability e^eps/(1 + e^eps); mechanism ``randomized_response``.
     """
     check_number(value)
     return respond(int(value <= theta), 2, epsilon, draw)
@@ -147,8 +147,7 @@ def rounds(value: float, theta: float, epsilon: Number, draw: Draw = SYSTEM) -> 
     """Report for ``rounds``: randomised response on the bit 1{value <= theta}.
 
     theta is the threshold that the user is asked about. Privacy: epsilon-LDP. The adversary sees the round,
-    theta and one bit. Only the reports of other users
-    determine theta. Source: Warner (1965).
+    theta and one bit. Only the reports of other users determine theta. Source: Warner (1965).
     """
     return rr_sgd(value, theta, epsilon, draw)
 
@@ -246,7 +245,7 @@ def tree(
     return level, unary(node, 4**level, epsilon, draw)
 
 
-# Gradients with noise
+# Gradients with noise. Numbered algorithms are those of Canonne, Kamath and Steinke (2020).
 
 
 def laplace(gradient: Sequence[float], epsilon: Number, clip: float, draw: Draw = SYSTEM) -> list[float]:

@@ -93,7 +93,7 @@ class Format(StrEnum):
 TableFormat = Annotated[
     Format,
     flag(
-        "csv and json have full precision. latex needs booktabs; over 40 rows longtable.",
+        "csv and json have full precision. latex needs booktabs, and longtable for over 40 rows.",
         name="--format",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Command ``plan``: predict lengths, numbers of users and budgets, and whether paths arrive."""
+"""Command ``plan``: predict lengths, budgets and numbers of users, and whether paths arrive."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def plan_sheet(
 
 
 OF_A_ROW = re.compile(r", n [\d,]+: ")
-"""Beginning of a caution about a single row, after the settings of the row."""
+"""End of the settings of the row with which a caution about a single row begins."""
 FIRST_TO_GO = (
     "answers each", "epsilon a user", "SE", "length", "theta0", "c", "bias", "K", "oracle's epsilon",
     "oracle's n",
@@ -276,7 +276,7 @@ FLAGS = {
     "engine": (None, Engine, None),
     "format": (None, Format, None),
 }
-"""Panel of the help, type and placeholder of every flag."""
+"""For every flag: its panel in the help, its type and its placeholder."""
 
 HELPS = {
     "verbose": "Print all rows and cautions, as other formats do.",
@@ -287,7 +287,7 @@ HELPS = {
     "force": "Write over existing files.",
     "check": "Simulate 512 replicates, the recommended methods included.",
     "engine": "Where --check runs.",
-    "format": "csv and json have one table, with --check its table. latex needs booktabs.",
+    "format": "csv and json have one table: with --check, that of the check. latex needs booktabs.",
 }
 """Help of flags, printed after the help of the option in :class:`PlanOptions`."""
 

@@ -115,7 +115,7 @@ def audit(
     samples: Annotated[
         str | None,
         flag(
-            "Simulated outputs per input, in each of two halves.",
+            "Simulated outputs per input: so many to choose the test, and as many for the bound.",
             "X",
             shown="5e5, for algorithms and clients 1e5",
         ),

@@ -28,8 +28,8 @@ STARTING, STORED = "starting", "reading what is stored"
 def reporter(continued: bool = False, rounds: bool = False) -> Iterator[Callable[[Any], None]]:
     """Context with a function that shows events of the engine.
 
-    ``continued``: whether the sweep first reads a stored run. ``rounds``: whether a target of precision
-    decides the number of replicates. With a target, the time left is that of the current round.
+    ``continued``: whether the sweep first reads a stored run. ``rounds``: whether rounds of replicates run
+    until a target of precision is met. The time left is then that of the current round.
     """
     console, state = Console(stderr=True), ProgressState(continued, rounds)
     if notebook_shell():
@@ -117,7 +117,7 @@ class ProgressState:
         event = self.event
         words = [f"{self.share:.0%}", *filter(None, [self.phase])]  # a narrow window cuts the end
         words.append(f"{event.done_batches}/{event.total_batches} batches")
-        # The start of Ray and compilation do not count, or the time left would be far too long.
+        # Compilation and the start of Ray do not count, or the time left would be far too long.
         steps, seconds = self.base or (event.done_steps, event.seconds)
         if event.seconds > seconds and event.done_steps > steps:
             speed = (event.done_steps - steps) / (event.seconds - seconds)

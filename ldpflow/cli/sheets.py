@@ -138,7 +138,7 @@ def summary_methods(rows: Sequence[Row], settings: Sequence[str]) -> list[Row]:
 
 
 def by_method(rows: Sequence[Row], settings: Sequence[str]) -> Iterator[tuple[Row, list[Row]]]:
-    """Group rows by method and its settings that vary. Yield first columns of a group's line, and rows."""
+    """Group rows by method and its settings that vary. Yield the start of each group's line, and its rows."""
     groups: dict[str, list[Row]] = {}
     for row in rows:
         known = INTERVAL_METHODS.get(row["method"])

@@ -142,7 +142,7 @@ class Sheet:
     ) -> tuple[str, list[str]]:
         """Text of a table that fits into the window, and titles of the columns left out.
 
-        If the table is too wide, blocks below continue it. They have numbers of rows instead of settings.
+        If the table is too wide, blocks below continue it. They number the rows instead of showing settings.
         """
         console = Console()
         if not rows:
@@ -286,7 +286,7 @@ def plain(name: str) -> Shown:
 
 
 def setting(name: str) -> Shown:
-    """Column of a setting. A coordinate that is a quantile has its level in brackets."""
+    """Column of a setting. A coordinate that is a quantile has its tau in brackets."""
 
     def text(row: Row) -> str:
         value = short(row[name])
@@ -298,7 +298,7 @@ def setting(name: str) -> Shown:
 
 
 def chosen_columns(table: pa.Table, names: Sequence[str]) -> list[Shown]:
-    """Columns by name. A measure has its MCSE with it, if the MCSE is not named."""
+    """Columns by name. A measure has its MCSE with it, unless ``names`` has the MCSE."""
     found = []
     for name in names:
         error = f"{name.removesuffix('_mean')}_mcse"

@@ -80,7 +80,7 @@ class Algorithm(BaseAlgorithm):
     """Whether the estimate is the average of the second half of the iterates."""
 
     counts_in_mechanism: ClassVar[bool] = False
-    """Whether the kernel records the measures of the mechanism in place of :attr:`measures`."""
+    """Whether the kernel records ``Mechanism.measures`` in place of :attr:`measures`."""
 
     def step_exponent(self) -> float:
         """gamma, if step i has a size proportional to i^(-gamma) for large i. NaN if unknown."""
@@ -167,7 +167,7 @@ class Algorithm(BaseAlgorithm):
 
     @abstractmethod
     def privacy(self, mechanism: Mechanism) -> PrivacyStatement:
-        """The guarantee for the whole transcript theta_1, ..., theta_n."""
+        """The guarantee for the whole transcript."""
 
 
 class DecayingSteps(Algorithm):

@@ -5,11 +5,11 @@ perturbed paths next to the path of the estimate,
 
     theta_i^(k) = theta_{i-1}^(k) - eta_i w_i^(k) g(X_i, theta_{i-1}^(k)),   k = 1..B,
 
-with weights w >= 0 of mean and variance 1, here Exponential(1). Under local privacy each of the B + 1 paths
-asks the user about another gradient. Each answer has the budget eps/(B + 1). All answers about one record are
-eps-LDP together (sequential composition). This cost is why Dette and Graw, Section 1, want a bootstrap with
-one path. They give eps/B to each of the B paths. The path of the estimate needs a share too, so here each has
-eps/(B + 1).
+with step sizes eta_i, the gradient g at the record X_i, and weights w >= 0 of mean and variance 1, here
+Exponential(1). Under local privacy each of the B + 1 paths asks the user about another gradient. Each answer
+has the budget eps/(B + 1). All answers about one record are eps-LDP together (sequential composition). This
+cost is why Dette and Graw, Section 1, want a bootstrap with one path. They give eps/B to each of the B paths.
+The path of the estimate needs a share too, so here each has eps/(B + 1).
 """
 
 from __future__ import annotations

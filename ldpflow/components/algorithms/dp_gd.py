@@ -2,6 +2,7 @@
 
 DP-GD:  w_{t+1} = w_t - eta (grad F(w_t) + N(0, (2 G / N)^2 sigma^2 T I)),   t = 1..T
 
+F is the mean of f over N records, G the Lipschitz constant of the loss, and sigma the noise multiplier.
 Replacing a record moves grad F by at most 2 G / N in each step. The T steps together are
 (z, c z / (2 sigma^2))-RDP for each order z, with the cost c = 1.
 
@@ -10,7 +11,7 @@ DP-SGD (Abadi and others, 2016), on batches of b records:
     w_{t+1} = w_t - eta (mean over a random batch of grad f(w_t, .) + N(0, (2 G sigma / b)^2 I))
 
 Each step draws a new batch without replacement, and sigma accounts for the sampling
-(:mod:`ldpflow.numerics.accounting`). Gradients are bounded, so they are not clipped.
+(:mod:`ldpflow.numerics.accounting`). Gradients of the loss are bounded by G, so they are not clipped.
 """
 
 from __future__ import annotations

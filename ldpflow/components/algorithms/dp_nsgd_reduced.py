@@ -7,6 +7,9 @@ A gradient is split at the anchor:
     D_t = g_t - grad f(A_{e-1}, x_t)      (e >= 1)    tree D,     sensitivity O(L eta N)
     u_t = grad f(w_t, x_t) - g_t                      tree r,     sensitivity O(L eta N)
 
+The record of step t is x_t. In sensitivities, G and L are the Lipschitz constants of the loss and its
+gradient, and eta is the step length. The momentum gives a new gradient the weight alpha.
+
 Let X[a, b] be the sum of (1 - alpha)^(b - t) X_t over t = a, ..., b, read from noisy nodes of the tree of X.
 Let B = (1 - alpha)^N, and let ``cross`` be the paper's gamma. The momentum is alpha (P_t + r[1, t]), where
 
@@ -170,8 +173,8 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
     top = 0
     while batches >> (top + 1) > 0:
         top += 1
-    # Noisy nodes of the last M steps, by level. left_g and left_d are sums over the left halves of nodes that
-    # have not ended, without noise.
+    # Noisy nodes of the last M steps, by level. left_g and left_d are sums without noise over the left halves
+    # of nodes that have not ended.
     offset = np.zeros(top + 2, np.int64)
     for level in range(top + 1):
         offset[level + 1] = offset[level] + (batches >> level) + 2
@@ -220,8 +223,8 @@ def recursion(kernel, keys, order_state, records, problem, settings, w, record):
             at_anchor[i] /= batch_size
             m[i] = (1.0 - alpha) * m[i] + alpha * at_w[i]
             residual[i] = (1.0 - alpha) * residual[i] + (at_w[i] - at_anchor[i])
-            # Now at_anchor holds g_t, and at_before D_t. The loop makes both sums over the node that ends at
-            # t.
+            # Now at_anchor holds g_t, and at_before D_t. The loop turns both into sums over the node
+            # that ends at t.
             at_before[i] = at_anchor[i] - at_before[i] / batch_size
         level = 0
         while level <= top:

@@ -9,10 +9,10 @@ at practical sizes. ``parameters = "balanced"`` minimises the bound of the desce
 
     (gap + 6 L) / sqrt(q) + 2 E||noise||(q),    eta = 1/sqrt(M T), alpha = 1/M, q = T/M epochs,
 
-with the noise of the budget. The gap bounds F(0) - inf F. The noise follows from the variances of
-ldpflow.numerics.tree and an upper bound of the cost c. The first term falls like q^-1/2. The noise grows like
-q^1/2 (Algorithm 1) and like q^1/4 (Algorithm 2). The gap and L are upper bounds, so shorter or longer runs
-may do better.
+with the noise of the budget, M batches in an epoch, and L for grad f. The gap bounds F(0) - inf F. The noise
+follows from the variances of ldpflow.numerics.tree and an upper bound of c (see :class:`RunPlan`). The first
+term falls like q^-1/2. The noise grows like q^1/2 (Algorithm 1) and like q^1/4 (Algorithm 2). The gap and L
+are upper bounds, so shorter or longer runs may do better.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ MEMORY_BUDGET = 2**30
 
 
 def checkpoint_steps(steps: int, points: int) -> tuple[int, ...]:
-    """List the middles of ``points`` equal parts of 1, ..., T, and T.
+    """List T and the middles of ``points`` equal parts of 1, ..., T.
 
     The mean over the middles estimates the mean over all steps.
     """
@@ -84,9 +84,9 @@ class Schedule:
 class RunPlan(Schedule):
     """Steps and noise of a run on N records in batches of b.
 
-    sigma is the noise multiplier, and ``cost`` is c. The transcript has RDP rho z, rho = c / (2 sigma^2). c
-    and rho are infinite without noise and NaN for ``dp_sgd``. ``lipschitz`` and ``smoothness`` are the
-    constants G and L of the loss, which scale the noise.
+    sigma is the noise multiplier, and ``cost`` is c. The transcript has RDP rho z of each order z, with
+    rho = c / (2 sigma^2). c and rho are infinite without noise and NaN for ``dp_sgd``. ``lipschitz`` and
+    ``smoothness`` are the constants G and L of the loss, which scale the noise.
     """
 
     n: int
@@ -224,9 +224,9 @@ class MomentumAlgorithm(FiniteSumAlgorithm):
         How the noise multiplier sigma follows from (epsilon, delta): ``exact`` from the nodes that are
         released, ``whole_tree`` from all nodes of the printed trees, ``printed`` by the rule of the paper.
     parameters : str
-        ``given``: epochs, eta and alpha are as above. ``theorem``: the utility theorem sets them.
-        ``balanced``: the number of epochs balances optimisation and noise for the problem, N, d and the
-        budget.
+        ``given``: epochs, eta and alpha are as above. ``theorem``: the utility theorem sets them
+        (6 or 9 of Tran and Cutkosky). ``balanced``: the number of epochs balances optimisation and noise for
+        the problem, N, d and the budget.
     """
 
     order: Literal["fixed", "reshuffle"] = "reshuffle"

@@ -6,9 +6,9 @@
     thetabar*(k) = (1/(m l)) sum_j eps_j^(k) D_j,   k = 1..B,   eps iid, mean 0, variance 1, bounded
     interval of level 1 - 2a:  [thetabar + q_a, thetabar + q_{1-a}]
 
-theta_b is the iterate of step b, and q_a the type-7 quantile of the replications thetabar*(k). Given the
-path, the replications have mean 0 and variance sum_j D_j^2/(m l)^2. The standard error of the method is the
-square root of this variance.
+theta_b is the iterate of step b, thetabar the average of the iterates, and q_a the type-7 quantile of the
+replications thetabar*(k). Given the path, the replications have mean 0 and variance sum_j D_j^2/(m l)^2. The
+standard error of the method is the square root of this variance.
 
 **CHB**, cheap bootstrap (Lam and Wang, 2026): a few replications and a t quantile
 
@@ -22,9 +22,10 @@ too small, the intervals of CHB are too short as well.
 
     se = sd of thetabar_n^(k) over k = 1..B,   interval thetabar_n -+ z se
 
-thetabar_n^(k) is the average of the k-th perturbed path. With a split budget the interval is conservative.
-The privacy noise of the path itself has covariance S_LDP. In a perturbed path random weights w with E w = 1
-and E w^2 = 2 multiply the noise, so the noise has covariance 2 S_LDP.
+thetabar_n is the average of the path, thetabar_n^(k) that of the k-th perturbed path, and z a normal
+quantile. With a split budget the interval is conservative. The privacy noise of the path itself has
+covariance S_LDP. In a perturbed path random weights w with E w = 1 and E w^2 = 2 multiply the noise, so the
+noise has covariance 2 S_LDP.
 """
 
 from __future__ import annotations
@@ -182,8 +183,8 @@ def quantile(values: Array, p: float) -> Array:
 def multiplier_sums(kernel, state, deviations, factor, out):  # type: ignore[no-untyped-def]
     """Fill out[x], of length B, with sum_j eps_j^(k) D_j for k = 1..B. x runs over coordinates and lanes.
 
-    Multipliers are drawn for k = 1, j = 1..m, then for k = 2, and so on. So the sums for B = 500 are also the
-    first 500 sums for B = 1000. All coordinates have the same multipliers.
+    Multipliers are drawn for k = 1, j = 1..m, then for k = 2, and so on. The sums for B = 500 are therefore
+    the first 500 sums for B = 1000. All coordinates have the same multipliers.
     """
     size = out.shape[0]
     m = deviations.shape[0] // size

@@ -1,6 +1,6 @@
 """Interval methods that use the standard error or covariance of another method, the base.
 
-Settings of the base are settings of these methods too.
+Most settings of the base are settings of these methods too. z is a normal quantile.
 
 **SUF**, suffix average (Wei, Zhu and Wu, 2023): the mean of the last part of the path
 
@@ -25,7 +25,8 @@ is sqrt(y)/z times as long as an interval for this n alone. The sequence has the
     {theta : n (thetabar - theta)' V^-1 (thetabar - theta) <= q},   V of shape (d, d)
     volume = pi^(d/2)/Gamma(d/2 + 1) q^(d/2) det(V/n)^(1/2)
 
-V is that of the base: of TRC without the small-run factor, the true covariance Sigma, or for batch means
+V is that of the base: for TRC its V without the small-run factor, for the oracle the true covariance Sigma,
+and for the means of M batches
 
     V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/M,        q the chi-squared quantile, d degrees of freedom
     V = sum_k n_k (X_k - Xbar)(X_k - Xbar)'/(M - 1),  q = d (M - 1)/(M - d) F_(d, M - d)   (Hotelling)

@@ -10,7 +10,7 @@ run on n users.
 
 **HULC** (Kuchibhotla, Balakrishnan and Wasserman, 2024)
 
-    B* = ceil(log2(2/alpha));  B = B* - 1 with probability p, else B*
+    alpha = 1 - level;  B* = ceil(log2(2/alpha));  B = B* - 1 with probability p, else B*
     p = (alpha - 2^(1 - B*))/(2^(2 - B*) - 2^(1 - B*))
     interval [min, max] of the averages of B runs of floor(n/B) users each,   estimate: their median
 

@@ -5,7 +5,8 @@ The transcript of n steps of sizes eta_i shows x_i = theta_{i-1} and the private
     A_i = (theta_{i-1} - theta_i)/eta_i
 
 R(x) = E[A_i | x_i = x] is the mean gradient, and S is the covariance of A_i given the past. A polynomial P is
-fitted to A_i on x_i over N = n - i0 steps, where i0 is the burn-in. M and v are as in transcript_fit.
+fitted to A_i on x_i over N = n - i0 steps, where i0 is the burn-in. M and v are as in transcript_fit, and z
+is a normal quantile.
 
 **TR** estimates theta* by the root of P, the polynomial that is fitted to the transcript. The root has no
 bias from a curvature of R that P describes. If P does not describe R, the root is biased. A scalar interval
@@ -23,8 +24,9 @@ kappa is the asymptotic variance of the root over that of the average:
     kappa = (n/N) / (1 - (sum eta)^2/(3 N sum eta^2))
 
 **Vectors** have a linear fit, or a quadratic one for small d. The interval is root -+ z f se. The fit of a
-scalar is tested by the power degree + 1. The fit of a vector is tested by the slopes in the two halves of the
-run: the iterates spread less in the late half, so the slopes differ if the degree does not suffice.
+scalar is tested by a further term, x^(degree + 1). The fit of a vector is tested by the slopes in the two
+halves of the run: the iterates spread less in the late half, so the slopes differ if the degree does not
+suffice.
 
 TR and TR-BM have no proof. The argument is the limit theory of least squares with adaptive regressors (Lai
 and Wei, 1982). Prior work is in docs/transcript_regression.md.
@@ -107,8 +109,8 @@ CHECKS = (
     ),
     check(
         "lack_of_fit",
-        "t statistic of the term of exponent degree + 1 in TR's fit; for a vector, of the difference of the "
-        "coordinate's own slope between the late and the early half of the run",
+        "t statistic of a further term of degree + 1 in TR's fit; for a vector, of the change of the "
+        "coordinate's own slope from the early to the late half of the run",
         summary(
             "poor_fit",
             "share of finished rows with abs(lack_of_fit) > 2.576; about .01 if the degree suffices",
@@ -160,7 +162,7 @@ class TranscriptMethod(PathIntervalMethod):
 
     @abstractmethod
     def order(self) -> int:
-        """Highest power in a scalar fit. It is at least degree + 1, the power that tests the fit."""
+        """Highest power in a scalar fit. It is at least degree + 1, whose term tests the fit."""
 
     def first(self, steps: int) -> int:
         """i0, the burn-in."""
@@ -174,7 +176,10 @@ class TranscriptMethod(PathIntervalMethod):
         return (first + steps + 2 * isqrt(first * steps)) // 4
 
     def too_short(self, steps: int, dimension: int) -> bool:
-        """Whether there are fewer steps than parameters of the fit + 2; for a vector, in the early half."""
+        """Whether there are too few steps for the fit.
+
+        A scalar needs order + 2 steps. A vector needs two more than parameters, in the early half.
+        """
         first = self.first(steps)
         if not self.fits_vector(dimension):
             return steps - first < self.order() + 2

@@ -1,7 +1,8 @@
 """Least squares of the private gradient A on the iterate before the step, for R replicates at once.
 
-The regressor is x = theta_{i-1} - origin, over N steps. All operations are + - * / and sqrt, element by
-element and in a fixed order, so bits are equal on every processor.
+The regressor is x = theta_{i-1} - origin, over N steps. S is the covariance of A given the past.
+All operations are + - * / and sqrt, element by element and in a fixed order, so bits are equal on every
+processor.
 
 **Polynomial**, for a scalar theta. m and s are mean and standard deviation of x, and u = (x - m)/s:
 
@@ -73,7 +74,7 @@ class PolynomialFit:
         return np.asarray(pivots.max(axis=0) / pivots.min(axis=0))
 
     def lack_of_fit(self, degree: int, variance: Array) -> Array:
-        """t statistic of the term with exponent degree + 1. Its limit is N(0, 1) if the degree suffices."""
+        """t statistic of the power u^(degree + 1). Its limit is N(0, 1) if the degree suffices."""
         k = degree + 1
         t: Array = self.coefficients[k] * np.sqrt(self.pivots[k] / variance)
         return np.where(self.sound[k], t, np.nan)
@@ -459,7 +460,7 @@ def slopes(u: Array, at: int) -> list[Array]:
 
 
 def fit_quadratic(sums: Array, count: int) -> QuadraticFit:
-    """Quadratic fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (C, d, R)."""
+    """Quadratic fit from the sums ``transcript_quadratic`` over ``count`` steps, shape (numbers, d, R)."""
     d = sums.shape[1]
     f = regressors(d)
     flat = sums.reshape(-1, sums.shape[2]) / count
@@ -521,7 +522,7 @@ def polynomial_fit(record: PathRecord, first: int, last: int, order: int) -> Pol
 
 
 def vector_fit(record: PathRecord, degree: int, first: int, last: int) -> VectorFit:
-    """Fit of a vector theta of degree 1 or 2 over the steps first + 1, ..., last."""
+    """Fit of degree 1 or 2 of a vector theta over the steps first + 1, ..., last."""
 
     def fit() -> VectorFit:
         name = "transcript_linear" if degree == 1 else "transcript_quadratic"

@@ -1,17 +1,17 @@
 """Methods that estimate the variance of the average, from batches, blocks or self-normalisation.
 
 thetabar is the average of the iterates and n the number of steps. V estimates Sigma in
-sqrt(n) (thetabar - theta*) -> N(0, Sigma). The interval is thetabar -+ z sqrt(V/n). Options with Student's t
-instead of z need the degrees of freedom of V. S(i) is the sum of the first i iterates.
+sqrt(n) (thetabar - theta*) -> N(0, Sigma). The interval is thetabar -+ z sqrt(V/n), with a normal quantile z.
+Options with Student's t instead need the degrees of freedom of V. S(i) is the sum of the first i iterates.
 
 **BM**, batch means with increasing batches (Chen, Lee, Tong and Zhang, 2020)
 
     e_k = floor(((k + 1)/(M + 1))^(1/(1 - gamma)) n), k = 0..M;  batch 0 is discarded
     V = (1/M) sum_k n_k (X_k - Xbar)^2
 
-Batch k ends at step e_k. X_k is its mean, n_k = e_k - e_{k-1} its length, and Xbar the mean over e_0 + 1..n.
-Dette and Graw do not state M, but floor(n^(1/4)) reproduces their Table 2. The option of Student's t takes
-V M/(M - 1) and M - 1 degrees of freedom.
+Batch k of M ends at step e_k. X_k is its mean, n_k = e_k - e_{k-1} its length, and Xbar the mean over
+e_0 + 1..n. Dette and Graw do not state M, but floor(n^(1/4)) reproduces their Table 2. The option of
+Student's t takes V M/(M - 1) and M - 1 degrees of freedom.
 
 **EBS**, equal batches (Singh, Shukla and Vats, 2025)
 
@@ -42,8 +42,8 @@ block that starts at a, W_i = S(i) - S(a - 1) and l_i = i - a + 1. With m = S(n)
     V = sum_i (W_i - l_i m)^2 / sum_i l_i = (Q - 2 P m + q m^2)/v
     Q = sum W^2,  P = sum l W,  q = sum l^2,  v = sum l
 
-Q and P follow from the running sums T0 = sum S(i), T1 = sum i S(i) and T2 = sum S(i)^2 at the ends of the
-blocks. A block of L steps after step b, with base = S(b), changes the running sums by dT0, dT1 and dT2, and
+Q and P follow from three sums over all steps so far, T0 = sum S(i), T1 = sum i S(i) and T2 = sum S(i)^2, at
+the ends of the blocks. A block of L steps after step b, with base = S(b), changes them by dT0, dT1 and dT2:
 
     Q += dT2 - 2 base dT0 + L base^2,   P += dT1 - b dT0 - base L(L + 1)/2
 

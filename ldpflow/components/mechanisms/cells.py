@@ -6,7 +6,7 @@ cell with probability q' = 1/(e^eps + Q). With C_q = 1{the reported cell lies be
 
     A_q = (C_q - q q')/(p' - q') - tau_q,   E A_q = F(theta_q) - tau_q.
 
-For Q = 1 the report is that of randomised response.
+F is the distribution function of the values. For Q = 1 the report is that of randomised response.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ class Cells(Mechanism):
     def noise_covariance(self, problem: Problem) -> Matrix:
         """Covariance that the report adds at theta*.
 
-        It is S minus the covariance of the bits. For q <= r, S_qr = B_q (1 - B_r)/(p' - q')^2, and
-        B_q = q q' + (p' - q') tau_q is the probability that the report lies below theta_q.
+        It is S, the covariance of A, minus that of the bits 1{X <= theta_q}. For q <= r,
+        S_qr = B_q (1 - B_r)/(p' - q')^2, and B_q = q q' + (p' - q') tau_q is the probability that the report
+        lies below theta_q.
         """
         taus = problem.levels()
         assert taus is not None
