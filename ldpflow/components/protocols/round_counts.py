@@ -5,7 +5,8 @@ earlier answers, by the posterior of quantile theta and scale sigma on a grid un
 
     P(report 1 at x) = (1 - p) + (2p - 1) expit(logit tau + (x - theta)/sigma)
 
-The last step is a local logistic fit to the randomised bits, and Fieller's interval from this fit.
+with p the probability of a true report. The last step is a local logistic fit to the randomised bits, and
+Fieller's interval from this fit.
 """
 
 from __future__ import annotations
