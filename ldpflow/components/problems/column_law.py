@@ -5,7 +5,7 @@
 for u in the cell (p_j, p_{j+1}), with Q_j = Q(p_j) and s_j = Q'(p_j). Q' is continuous and positive, and
 linear in each cell. So the density 1/Q' is continuous, and the distribution function needs one square root.
 N is the number of values. Each octave of min(p, 1 - p) from 1/2 down to 2^-floor(log2(N/8)) has 16 equal
-cells. So the exponent of a uniform and four bits of its mantissa give its cell.
+cells. So the exponent of a uniform number and four bits of its mantissa give its cell.
 
 The sparsities s_j are differences of two means of the sorted column, divided by 2h. One mean is over the
 values at levels between p_j - 2h and p_j, and the other over those between p_j and p_j + 2h. Here

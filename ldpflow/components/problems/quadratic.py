@@ -2,7 +2,7 @@
 
 f(theta, x) = (theta - theta*)' H (theta - theta*)/2 - x' (theta - theta*) with a diagonal H. The coordinates
 of x are independent and uniform on [-b, b]. So the gradient H (theta - theta*) - x has the covariance
-b^2/3 I. It is unbounded. Its sensitivity is finite, since H (theta - theta*) does not depend on x.
+b^2/3 I. The gradient is unbounded. Its sensitivity is finite, since H (theta - theta*) does not depend on x.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One or several quantiles of a law from private bits (Dette and Graw, Section 4.1).
 
-With one level, theta* is the tau-quantile of X, and the gradient is g(x, theta) = -tau + 1{x <= theta}. The
-derivative G of the mean gradient is p(theta*), where p is the density of X, and the covariance S_SGD of the
-gradient is tau (1 - tau). With several levels, coordinate q has the level tau_q. Then G is diagonal with the
-entries p(theta*_q), and S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
+With one level, theta* is the tau-quantile of X, and the gradient is g(x, theta) = -tau + 1{x <= theta}. At
+theta* the derivative G of the mean gradient is p(theta*), where p is the density of X, and the covariance
+S_SGD of the gradient is tau (1 - tau). With several levels, coordinate q has the level tau_q. Then G is
+diagonal with the entries p(theta*_q), and S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
 Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
-UNKNOWN = "unknown"  # law of a shared design that says nothing about the values and cannot be simulated
+UNKNOWN = "unknown"  # law in a shared design: it says nothing about the values and cannot be simulated
 BUNDLED_LAWS = (*FORMULAS, "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
 OF_COLUMN = ("file", "column", "count_column", "missing", "ties", "jitter")  # settings for reading a column

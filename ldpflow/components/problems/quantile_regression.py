@@ -1,8 +1,8 @@
 """Quantile regression with bounded covariates (Dette and Graw, Section 4.2).
 
 y = x' beta_tau + e with P(e <= 0) = tau, x = (1, X_1, ..., X_{d-1}) and |X_j| <= bound. The gradient is
-g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. Let Sigma_X be E x x', and p_e the density of e. The
-derivative of the mean gradient is G = p_e(0) Sigma_X, and the covariance of the gradient is
+g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. Let Sigma_X be E x x', and p_e the density of e. At
+theta* the derivative of the mean gradient is G = p_e(0) Sigma_X, and the covariance of the gradient is
 S_SGD = tau (1 - tau) Sigma_X.
 
 The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. But the covariate of the intercept is 1, so

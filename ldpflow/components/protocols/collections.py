@@ -67,7 +67,7 @@ class Histograms:
         return Intervals(estimate, None, found[..., first], found[..., first + 1], diagnosis)
 
     def widened(self, tau: float, z: float, limits: str, share: float) -> tuple[float, float, bool]:
-        """Limits for the quantile of honest users in one collection, if a share of users sends false reports.
+        """Limits of one collection for the quantile of honest users, if a share sends arbitrary reports.
 
         At a point with F = tau the mean of F^ lies between tau + share (least - tau) and
         tau + share (largest - tau), with ``least`` and ``largest`` of :func:`report_range`. The lower limit

@@ -11,8 +11,8 @@ inner edges. It returns the number of questions that were put to no user.
 
 k is the number of bins, a that of the answers of a user, and v is ``budget.noise``. p' and q' are the
 probabilities that a report of ``grr`` is the own bin and another given bin. q = 1/(e^eps + 1) is the
-probability of a 1 for another bin in ``oue``. h is the number of levels, q_i the mass of node i,
-and s, g and w are weights in F^ at edge m.
+probability of a 1 for another bin in ``oue``. h is the number of levels, q_i the mass of node i, and
+s, g and w are weights in F^ at edge m.
 """
 
 from __future__ import annotations

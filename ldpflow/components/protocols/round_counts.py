@@ -181,8 +181,8 @@ def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-unt
 def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  # type: ignore[no-untyped-def]
     """Posterior mean and sd of theta, and exp(posterior mean of log sigma), for a flat prior on a grid.
 
-    ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid of theta has the midpoints of
-    ``points`` equal parts of [low, high]. The grid of sigma is ``scales``.
+    ``asked`` counts the answers at each threshold of ``x``, and ``ones`` the reports of 1. The grid
+    of theta has the midpoints of ``points`` equal parts of [low, high]. The grid of sigma is ``scales``.
     """
     weights = np.empty((points, SCALES))
     most = -np.inf
