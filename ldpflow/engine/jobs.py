@@ -116,7 +116,7 @@ TOKEN = (
 def cluster_address(address: str | None) -> str:
     """HTTP address of the head: the given one, else RAY_API_SERVER_ADDRESS, else DEFAULT_ADDRESS.
 
-    Refuses the addresses of drivers, ``auto`` and ``HOST:6379``.
+    Refuses other addresses, such as those of drivers (``auto`` and ``HOST:6379``).
     """
     chosen = address or os.environ.get("RAY_API_SERVER_ADDRESS") or DEFAULT_ADDRESS
     parts = urlsplit(chosen)

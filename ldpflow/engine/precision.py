@@ -6,9 +6,9 @@ The numbers of replicates R_k have a fixed schedule: R_0 = ``min_replicates``, R
     sqrt(p~ (1 - p~) / R) <= target_mcse,   p~ = (x + 2)/(R + 4), x covered of R finished rows,
     sd(length)/(mean(length) sqrt(R)) <= target_length,
 
-for each target that is given. R_k follows from the rows alone: it does not depend on the order in which rows
-come, on interruptions or on further replicates of an earlier run. The variance is that at p~ (Agresti and
-Coull 1998). With x / R in place of p~, a few replicates that all cover would end the sampling too early.
+for each target that is given. This R_k follows from the rows alone: it does not depend on the order in which
+rows come, on interruptions or on further replicates of an earlier run. The variance is that at p~ (Agresti
+and Coull 1998). With x / R in place of p~, a few replicates that all cover would end the sampling too early.
 """
 
 from __future__ import annotations
@@ -140,9 +140,9 @@ def agresti_coull(hits: Any, count: int) -> Any:
 
 
 def rounds(store: RunStore, study: Study, precision: Precision) -> Iterator[list[Batch]]:
-    """Iterate over rounds of missing batches until every path can stop.
+    """Iterate over lists of missing batches until every path can stop.
 
-    The caller must store the rows of a round before it takes the next round.
+    The caller must store the rows of a list before it takes the next list.
     """
     points = dict.fromkeys(study.plans(), 0)
     while points:

@@ -34,7 +34,7 @@ def replay(
     """Compute replicates ``replicate`` to ``last`` of a path again. Returns computed and stored rows.
 
     Rows are in the order of the store. A path without intervals has trajectories in the place of rows. If
-    the replicates have no stored rows, all cells of the study are computed. Nothing is stored.
+    the replicates have no stored rows, all cells of the path in the study are computed. Nothing is stored.
 
     ``path_key`` has the first digits of the path's key, with or without the p of the folder's name. None
     chooses the only path. ``last`` is ``replicate`` by default.
@@ -66,7 +66,7 @@ def replay(
         raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
     rows = []
     for runs, group in by_runs(cells).items():
-        # Rows that use several replicates each have their own numbers, from 0 to count - 1.
+        # Rows that each use several replicates are numbered from 0 to count - 1.
         count = last_row(stored, group) if stored.num_rows else replicates // runs
         until = end if runs == 1 else min(end, count)
         if replicate < until:

@@ -1,4 +1,4 @@
-"""The Gaussian mechanism: user k sends g + (Delta/mu_k) N(0, I), mu_k-GDP.
+"""The Gaussian mechanism: user k sends the gradient g plus (Delta/mu_k) N(0, I), which is mu_k-GDP.
 
 Here Delta = sup ||g(x, theta) - g(x', theta)||_2. mu-GDP (Dong, Roth and Su, 2022): telling two
 neighbouring inputs apart is at least as hard as telling N(0, 1) from N(mu, 1). Budgets may differ between
@@ -111,8 +111,8 @@ class Gaussian(Mechanism):
 def randomise(kernel, g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """Replace g by A(g) = g + (Delta/mu_k) (N_1, ..., N_d).
 
-    After the normals, ``noise`` has a uniform variate (random budgets) or the user's number (list of
-    budgets).
+    After the standard normals N_j, ``noise`` has a uniform variate (random budgets) or the user's number
+    (list of budgets).
     """
     if len(mechanism.scales) == 1:
         scale = mechanism.scales[0]

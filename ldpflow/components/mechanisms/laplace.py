@@ -1,7 +1,7 @@
-"""The Laplace mechanism: g + Lap(0, Delta/eps) in every coordinate, eps-LDP.
+"""The Laplace mechanism adds Lap(0, Delta/eps) to every coordinate of the gradient g. It is eps-LDP.
 
-Here Delta = sup ||g(x, theta) - g(x', theta)||_1, and S_LDP = 2 (Delta/eps)^2 I. Simulated noise is seeded
-and in floating point. It protects no data.
+Here Delta = sup ||g(x, theta) - g(x', theta)||_1. The noise has the covariance S_LDP = 2 (Delta/eps)^2 I.
+Simulated noise is seeded and in floating point. It protects no data.
 """
 
 from __future__ import annotations

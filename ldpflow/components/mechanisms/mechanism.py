@@ -70,7 +70,7 @@ class PrivacyStatement:
 
 
 class Mechanism(Settings):
-    """A local randomiser A of a gradient g. Without clipping, liars and drop-out E[A(g) | g] = g.
+    """A local randomiser A of a gradient g. E[A(g) | g] = g without clipping, liars and drop-out.
 
     The module of a mechanism also has the kernel function ``randomise(g, noise, at, lane, mechanism,
     counts)``. It replaces g by A(g) (see ldpflow.simulators.one_pass).

@@ -2,8 +2,8 @@
 
 The bit b is reported with probability p = e^eps/(1 + e^eps), and 1 - b with probability 1 - p. Then
 (report - (1 - p))/(2p - 1) is unbiased for b. Its variance given b is
-p(1 - p)/(2p - 1)^2 = e^eps/(e^eps - 1)^2. S_LDP in the paper lacks the square. Table 1 of the paper agrees
-with the square.
+p(1 - p)/(2p - 1)^2 = e^eps/(e^eps - 1)^2. The paper's formula for it, S_LDP, lacks the square. Table 1
+of the paper agrees with the square.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class RandomizedResponse(Mechanism):
 
 
 def response_covariance(problem: Problem, epsilon: float, answers: int = 1) -> Matrix:
-    """Variance of the mean of a = ``answers`` reports: (high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a."""
+    """Variance of the mean of a = ``answers`` debiased bits: (high - low)^2 e^(eps/a)/(e^(eps/a) - 1)^2/a."""
     low, high = bit_values(problem)
     with constants.workdps(40):
         e = mp.exp(mpf(epsilon) / answers)
@@ -92,7 +92,7 @@ def bit_values(problem: Problem) -> tuple[float, float]:
 def randomise(g, noise, at, lane, mechanism, counts):  # type: ignore[no-untyped-def]
     """Replace g by A(g) = low + (high - low)(report - (1 - p))/(2p - 1), report = b if U < p else 1 - b.
 
-    b = 1{g > 0}. ``keep`` is p. ``one`` and ``zero`` are A(g) for report = 1 and 0.
+    b = 1{g > 0}, and U is uniform. ``keep`` is p. ``one`` and ``zero`` are A(g) for report = 1 and 0.
     """
     report = (g[lane] > 0.0) == (noise[at] < mechanism.keep)
     g[lane] = mechanism.one if report else mechanism.zero

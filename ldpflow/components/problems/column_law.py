@@ -2,13 +2,13 @@
 
     Q(u) = Q_j + d (s_j + d r_j),   d = u - p_j,   r_j = (s_{j+1} - s_j) / (2 (p_{j+1} - p_j))
 
-for u in the cell (p_j, p_{j+1}). Q' is continuous and positive, and linear in each cell. So the density 1/Q'
-is continuous, and the distribution function needs one square root. N is the number of values. Each octave of
-min(p, 1 - p) from 1/2 down to 2^-floor(log2(N/8)) has 16 equal cells. So the exponent of a uniform and four
-bits of its mantissa give its cell.
+for u in the cell (p_j, p_{j+1}), with Q_j = Q(p_j) and s_j = Q'(p_j). Q' is continuous and positive, and
+linear in each cell. So the density 1/Q' is continuous, and the distribution function needs one square root.
+N is the number of values. Each octave of min(p, 1 - p) from 1/2 down to 2^-floor(log2(N/8)) has 16 equal
+cells. So the exponent of a uniform number and four bits of its mantissa give its cell.
 
-The sparsities s_j = Q'(p_j) are differences of two means of the sorted column, divided by 2h. One mean is
-over the values at levels between p_j - 2h and p_j, and the other over those between p_j and p_j + 2h. Here
+The sparsities s_j are differences of two means of the sorted column, divided by 2h. One mean is over the
+values at levels between p_j - 2h and p_j, and the other over those between p_j and p_j + 2h. Here
 
     h = t min(1, (N t)^(-1/5)) / 2,   t = min(p_j, 1 - p_j).
 
@@ -135,7 +135,7 @@ class ColumnLaw:
         return float(self.s[j] + (tau - self.p[j]) * (2.0 * self.r[j]))
 
     def slope(self, tau: float) -> float:
-        """f'(Q(tau)) = -Q"(tau)/Q'(tau)^3. At a knot Q" is the mean of both cells."""
+        """f'(Q(tau)) = -Q"(tau)/Q'(tau)^3 for the density f. At a knot Q" is the mean of both cells."""
         j = int(self.cell(np.array([tau]))[0])
         bend = self.r[j] if tau > self.p[j] else 0.5 * (self.r[j - 1] + self.r[j])
         return float(-2.0 * bend / self.sparsity(tau) ** 3)
@@ -262,9 +262,9 @@ def column_law(values: Floats, counts: NDArray[np.int64] | None = None, dropped:
 
 
 def add_jitter(values: Floats, width: float) -> Floats:
-    """Sort the values and add noise on (-width/2, width/2).
+    """Sort the values and add width (u - 1/2), which spreads ties evenly.
 
-    The noise of the i-th value is the fractional part of i times the golden ratio. It spreads ties evenly.
+    For the i-th value u is the fractional part of i times the golden ratio.
     """
     x = np.sort(np.asarray(values, dtype=np.float64) + 0.0)
     turns = np.arange(len(x), dtype=np.uint64) * np.uint64(11400714819323198485)
@@ -341,7 +341,7 @@ def load_column(
 ) -> DataColumn:
     """Read a column with at least SMALLEST values. ``options`` are those of :func:`read_column`.
 
-    A column is kept in memory by the digest of its file. A file is refused if its digest is not a given
+    A column is kept in memory under the digest of its file. A file is refused if its digest differs from
     ``sha256``, or if the file changes while it is read.
     """
     return read_once(check_digest(file, sha256, options.get("fields", FIELDS)[0]), file, column, **options)
@@ -364,14 +364,14 @@ def jittered_values(column: DataColumn, jitter: float | None) -> NDArray[np.floa
 
 @lru_cache(maxsize=16)
 def law_of_column(column: DataColumn, jitter: float | None, transform: Transform = None) -> ColumnLaw:
-    """Law of T(X + noise) for a record X."""
+    """Law of T(X + noise) for a record X, with T = ``transform``."""
     return column_law(forward(transform, jittered_values(column, jitter)), dropped=column.dropped)
 
 
 def check_level(
     column: DataColumn, jitter: float | None, tau: float, field: str = "problem.tau", atoms: bool = False
 ) -> None:
-    """Refuse a quantile with too few values beyond it. Refuse a value of many records without ``atoms``."""
+    """Refuse a quantile with too few values beyond it, or, unless ``atoms``, one that many records share."""
     size = len(column.values)
     tail = min(tau, 1.0 - tau)
     if size * tail < FEWEST_BEYOND * (1 - 1e-12):

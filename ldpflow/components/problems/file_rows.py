@@ -1,10 +1,10 @@
-"""Regressions on the rows of a file: theta*, G and S, and records drawn with replacement.
+"""Regressions on the rows of a file: their constants, and records drawn with replacement.
 
-The population is the file. A record is row floor(u N) with u uniform on (0, 1). Probabilities are off by
-less than N 2^-52. A row has the gradient w s(z, y) x with its weight w, its score s and z = x' theta.
-theta* is the root of the mean gradient. s increases in z, so theta* minimises a convex function, and
-Newton's method finds theta*. With the derivative s' of s in z, G and S are the means of w s' x x' and of
-w^2 s^2 x x' at theta*.
+The population is the N rows of the file. A record is row floor(u N) with u uniform on (0, 1). Probabilities
+are off by less than N 2^-52. A row has the gradient w s(z, y) x with its weight w, its score s and
+z = x' theta. theta* is the root of the mean gradient. s increases in z, so theta* minimises a convex
+function, and Newton's method finds theta*. With the derivative s' of s in z, the derivative G of the mean
+gradient at theta* is the mean of w s' x x', and the covariance S of the gradient is that of w^2 s^2 x x'.
 
 The sums of means are rounded once, elementary functions are those of ldpflow.numerics, and linear systems are
 solved with 40 digits. So theta*, G and S have equal bits on every machine.
@@ -159,7 +159,7 @@ def fit_rows(rows: Rows, weight: Floats, score: Score, start: tuple[float, ...],
 
 
 def draw_rows(kernel, state, parameters, planes):  # type: ignore[no-untyped-def]
-    """Fill ``planes``, CHUNK draws of each column, with rows of the table ``parameters`` with replacement."""
+    """Draw rows of the table ``parameters`` with replacement. ``planes`` gets CHUNK draws of each column."""
     count = parameters.shape[0] // (kernel.D + 1)
     drawn = planes[kernel.D * STRIDE : kernel.D * STRIDE + PLANE]
     fill_uniform(state, 0.0, drawn)

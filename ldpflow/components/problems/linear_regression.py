@@ -1,6 +1,7 @@
 """Robust linear regression: Huber's loss with Mallows weights, or with clipped gradients.
 
-y = x' theta* + e, x ~ N(0, I_d), e ~ N(0, 1). With r = y - x' theta and psi_c(r) = max(-c, min(c, r))
+Simulated records have y = x' theta* + e, x ~ N(0, I_d) and e ~ N(0, 1). With the constant c of Huber's loss,
+r = y - x' theta and psi_c(r) = max(-c, min(c, r)), the gradient is
 
     mallows: g = -psi_c(r) u(x) x,  u = min(1, 2/||x||^2);  ||g|| <= C0 = sqrt(2) c
     clip:    g = -psi_c(r) x min(1, C0/(|psi_c(r)| ||x||)), C0 given
@@ -84,7 +85,11 @@ class LinearRegression(BoundedRegression):
         return mean_along(self.dimension, slope, math.sqrt(2.0))
 
     def moment(self, power: int) -> Matrix:
-        """G = h I with h = E[u ||x||^2 P(|e| < c)]/d, and S = v I with v = E[u^2 ||x||^2 psi_c(e)^2]/d."""
+        """G = h I with h = E[u ||x||^2 P(|e| < c)]/d, and S = v I with v = E[u^2 ||x||^2 psi_c(e)^2]/d.
+
+        G is the derivative of the mean gradient at theta*, and S the covariance of the gradient. With
+        clipping, u is 1 and c is replaced by min(c, C0/||x||).
+        """
         d = self.dimension
 
         def integrand(r: mpf) -> mpf:

@@ -1,7 +1,7 @@
 """Regressions whose gradients are bounded by Mallows weights or by clipping, and their population constants.
 
-A gradient is s(x, y, theta) x with a bounded score s. Mallows weights u(x) = min(1, 2/||x||^2) make it
-bounded. They do not move theta*, since E[s | x] = 0 at theta*. Clipping, g min(1, C0/||g||), makes it
+A gradient g is s(x, y, theta) x with a bounded score s. Mallows weights u(x) = min(1, 2/||x||^2) make g
+bounded. They do not move theta*, since E[s | x] = 0 at theta*. Clipping, g min(1, C0/||g||), makes g
 bounded too, but in general it moves the root of the mean gradient. For covariates x ~ N(0, I_d), the radius
 ||x|| and the direction x/||x|| are independent, so each constant is an integral over a radius and an angle.
 Constants are G, the derivative of the mean gradient at theta*, and S, the covariance of the gradient there.
@@ -53,7 +53,7 @@ class BoundedRegression(Problem):
     sha256 : str, optional
         Digest of the file. It is filled in when the file is first read, and then checked.
     moments : str, optional
-        theta*, G and S of the rows, filled in with the digest.
+        theta*, G and S of the rows. They are filled in when the digest is.
     """
 
     coefficients: Annotated[tuple[float, ...], Field(min_length=1, max_length=64)] = (1.0,) * 5
@@ -155,7 +155,7 @@ class BoundedRegression(Problem):
 
     @classmethod
     def complete_axes(cls, axes: Mapping[str, tuple[Any, ...]]) -> Mapping[str, tuple[Any, ...]]:
-        """Add digest, coefficients and moments of a file. Axes with several values stay as they are."""
+        """Add digest, coefficients and moments of a file, unless an axis has several values."""
         read = axes.get("file", (None,)) == (None,) or axes.get("moments", (None,)) != (None,)
         if read or any(len(values) != 1 for values in axes.values()):
             return axes

@@ -2,7 +2,8 @@
 
     f(w, (x, y)) = log(1 + exp(-y <w, x>)) + penalty sum_j w_j^2 / (1 + w_j^2)
 
-|l'| <= 1, |l''| <= 1/4; |h'| <= penalty 3 sqrt(3)/8, -penalty/2 <= h'' <= 2 penalty.
+With the loss l and the regulariser sum_j h(w_j): |l'| <= 1, |l''| <= 1/4, |h'| <= penalty 3 sqrt(3)/8 and
+-penalty/2 <= h'' <= 2 penalty.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class NonconvexLogistic(BinaryProblem):
 
 
 def loss(u, y, problem):  # type: ignore[no-untyped-def]
-    """log(1 + exp(-y u)). This form does not overflow."""
+    """log(1 + exp(-y u)) with u = <w, x>. This form does not overflow."""
     margin = y * u
     return max(-margin, 0.0) + log(1.0 + exp(-np.abs(margin)))
 

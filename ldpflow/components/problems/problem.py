@@ -137,7 +137,7 @@ class Problem(BaseProblem):
         return np.empty((0, len(self.variates())))
 
     def exact_hessian(self) -> Matrix | None:
-        """H, d x d, if F(theta) - F(theta*) = ||theta - theta*||_H^2 / 2 for all theta, or None."""
+        """H, d x d, if the mean loss at theta is that at theta* plus ||theta - theta*||_H^2 / 2, or None."""
         return None
 
     def gradient_bound(self) -> float | None:
@@ -164,7 +164,7 @@ class Problem(BaseProblem):
         return None
 
     def levels(self) -> tuple[float, ...] | None:
-        """Increasing levels tau_1, ..., tau_Q if theta* has the quantiles of one value at them, or None."""
+        """Increasing levels tau_1, ..., tau_Q if theta* has the quantiles of a value at them, or None."""
         return None
 
     def bit_law(self) -> str | None:

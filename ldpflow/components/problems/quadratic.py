@@ -1,8 +1,8 @@
 """Quadratic loss with known moments, a model for tests.
 
 f(theta, x) = (theta - theta*)' H (theta - theta*)/2 - x' (theta - theta*) with a diagonal H. The coordinates
-of x are independent and uniform on [-b, b]. So g = H (theta - theta*) - x and S = b^2/3 I. The gradient is
-unbounded. Its sensitivity is finite, since H (theta - theta*) does not depend on x.
+of x are independent and uniform on [-b, b]. So the gradient H (theta - theta*) - x has the covariance
+b^2/3 I. The gradient is unbounded. Its sensitivity is finite, since H (theta - theta*) does not depend on x.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """One or several quantiles of a law from private bits (Dette and Graw, Section 4.1).
 
-With one level, theta* is the tau-quantile of X, and g(x, theta) = -tau + 1{x <= theta}. G is p(theta*),
-where p is the density of X, and S_SGD is tau (1 - tau). With several levels, coordinate q has the level
-tau_q. Then G is diagonal with the entries p(theta*_q), and S_SGD has the entries min(tau_q, tau_r) - tau_q
-tau_r.
+With one level, theta* is the tau-quantile of X, and the gradient is g(x, theta) = -tau + 1{x <= theta}. At
+theta* the derivative G of the mean gradient is p(theta*), where p is the density of X, and the covariance
+S_SGD of the gradient is tau (1 - tau). With several levels, coordinate q has the level tau_q. Then G is
+diagonal with the entries p(theta*_q), and S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Freedom = Annotated[float, Field(ge=0.25, le=1e6)]
 Shape = Annotated[float, Field(ge=1e-3, le=1e3)]
 
 
-UNKNOWN = "unknown"  # law of a shared design that says nothing about the values and cannot be simulated
+UNKNOWN = "unknown"  # law in a shared design: it says nothing about the values and cannot be simulated
 BUNDLED_LAWS = (*FORMULAS, "mixture", "empirical", UNKNOWN)
 CLOSED_FORMS = ("normal", "laplace", "exponential", "uniform", "logistic", "lognormal", "weibull", "pareto")
 OF_COLUMN = ("file", "column", "count_column", "missing", "ties", "jitter")  # settings for reading a column
@@ -122,7 +122,8 @@ class QuantileProblem(Problem):
         Scale T for a column of a file. theta estimates the quantile of T(X), and rows have the quantile of X.
         c, theta0, units and the range of a protocol are on the scale T.
     edges : tuple of float, optional
-        Increasing numbers that T maps to 0, 1/k, ..., 1. T is linear between them. Not with ``transform``.
+        Increasing numbers that T maps to 0, 1/k, ..., 1. T is linear between the k + 1 numbers. Give
+        ``transform`` or ``edges``, not both.
     ties : str, optional
         ``keep`` draws records of the column with replacement. By default values have a smooth law.
     """
@@ -352,7 +353,7 @@ class SeveralLevels(Problem):
 
 
 class Quantiles(QuantileProblem, SeveralLevels):
-    """Quantiles at several levels of a law of ``quantile``. Iterates are kept in order."""
+    """Quantiles at several levels, for the laws of ``quantile``. Iterates are kept in order."""
 
     level_setting: ClassVar[str] = "taus"
 

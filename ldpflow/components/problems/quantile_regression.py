@@ -1,12 +1,13 @@
 """Quantile regression with bounded covariates (Dette and Graw, Section 4.2).
 
-y = x' beta_tau + e with F_e(0) = tau, x = (1, X_1, ..., X_{d-1}) and |X_j| <= bound. The gradient is
-g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. With Sigma_X = E x x' and the density p_e of e,
-G = p_e(0) Sigma_X and S_SGD = tau (1 - tau) Sigma_X.
+y = x' beta_tau + e with P(e <= 0) = tau, x = (1, X_1, ..., X_{d-1}) and |X_j| <= bound. The gradient is
+g((x, y), theta) = (-tau + 1{y - x' theta <= 0}) x. Let Sigma_X be E x x', and p_e the density of e. At
+theta* the derivative of the mean gradient is G = p_e(0) Sigma_X, and the covariance of the gradient is
+S_SGD = tau (1 - tau) Sigma_X.
 
 The paper prints the L1 sensitivity 2 max(tau, 1 - tau) bound d. But the covariate of the intercept is 1, so
-the supremum of ||x||_1 is 1 + (d - 1) bound. Both are equal for bound = 1. For a smaller bound the printed
-noise is too small for the guarantee. For a larger bound it is larger than needed.
+the supremum of ||x||_1 is 1 + (d - 1) bound, not bound d. Both are equal for bound = 1. For a smaller bound
+the printed noise is too small for the guarantee. For a larger bound it is larger than needed.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class QuantileRegression(Problem):
     bound : float
         Publicly known bound of the absolute value of every covariate.
     errors : str
-        Law of the errors e. It is shifted so that F_e(0) = tau.
+        Law of the errors e. It is shifted so that P(e <= 0) = tau.
     error_scale : float
         Scale of the law of e.
     df : float, optional

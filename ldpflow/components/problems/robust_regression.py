@@ -1,6 +1,6 @@
 """Robust linear regression with Cauchy's loss.
 
-    f(w, (x, y)) = log(1 + r^2 / 2),   r = <w, x> - y,   |l'| <= 1/sqrt(2), -1/8 <= l'' <= 1
+    f(w, (x, y)) = l(r) = log(1 + r^2 / 2),   r = <w, x> - y,   |l'| <= 1/sqrt(2), -1/8 <= l'' <= 1
 
 The synthetic errors have infinite variance.
 """

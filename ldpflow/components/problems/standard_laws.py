@@ -80,7 +80,7 @@ class BundledLaw(StandardLaw):
 
 
 def find_root(excess: Callable[[Any], Any], low: Any, high: Any) -> Any:
-    """Root of an increasing function between low and high. The error is (high - low) 2^-140."""
+    """Root of an increasing function between low and high. The error is below (high - low) 2^-140."""
     for _ in range(140):
         middle = (low + high) / 2
         if excess(middle) > 0:
@@ -178,7 +178,7 @@ class DataLaw(Settings, StandardLaw):
 
     A subclass may have one setting, ``shape``, with a default and bounds. Its module has the kernel function
     ``sample(base, shape)`` that makes Z from one draw of the law ``base``. Without a setting the argument
-    ``shape`` is 0. Arguments and results of ``cdf`` and ``density`` are mpmath numbers with 40 digits.
+    ``shape`` is 0. Arguments and results of ``cdf`` and ``density`` are mpmath numbers of 40 digits or more.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ def close_data_files() -> Iterator[None]:
 
 
 def check_data_file(file: str, field: str = FIELDS[0]) -> None:
-    """Refuse a file that is not regular or is too large, or each file inside :func:`close_data_files`."""
+    """Refuse a file that is not regular or is too large, and inside :func:`close_data_files` any file."""
     if CLOSED.get():
         raise InputError(field, file, "no data file: the run is read without it")
     descriptor = open_regular(file, field, "a Parquet or CSV file that can be read")
@@ -211,7 +211,7 @@ def is_numeric(kind: pa.DataType) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class DataColumn:
-    """Finite values of a column in the order of the file. ``dropped`` other records have no finite value."""
+    """Finite values of a column in the order of the file. ``dropped`` counts the records without one."""
 
     name: str
     values: NDArray[np.float64]

@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 
 def call(function: Callable[..., Any], *arguments: Any, **parts: Callable[..., Any]) -> None:
-    """Compile and call a kernel function that fills arrays. It calls the part NAME as ``kernel.NAME``."""
+    """Compile and call a kernel function that fills arrays. Its ``kernel.NAME`` is the argument NAME."""
     signature = numba.void(*map(numba.typeof, arguments))
     compile_kernel(function, Case(tuple(parts.items())), signature)(*arguments)
 
 
 @dataclass(frozen=True)
 class Histograms:
-    """F^ of replicates of a one-shot protocol."""
+    """Estimates F^ of the distribution function F of the values, in replicates of a one-shot protocol."""
 
     protocol: OneShot
     edges: Array  # edges of the bins, shape (k + 1,)
@@ -67,7 +67,7 @@ class Histograms:
         return Intervals(estimate, None, found[..., first], found[..., first + 1], diagnosis)
 
     def widened(self, tau: float, z: float, limits: str, share: float) -> tuple[float, float, bool]:
-        """Limits for the quantile of honest users if a share of users sends any report, for one collection.
+        """Limits of one collection for the quantile of honest users, if a share sends arbitrary reports.
 
         At a point with F = tau the mean of F^ lies between tau + share (least - tau) and
         tau + share (largest - tau), with ``least`` and ``largest`` of :func:`report_range`. The lower limit
@@ -95,7 +95,7 @@ class Histograms:
         return ends[0], ends[1], ended
 
     def inverted(self, taus: Sequence[float], z: Sequence[float]) -> tuple[Array, Array]:
-        """Estimates, shape (quantiles, replicates), and limits of ``estimate_all``."""
+        """The arrays ``estimates`` and ``limits`` that ``estimate_all`` fills."""
         estimate = np.empty((len(taus), len(self.values)))
         found = np.empty((len(z), *estimate.shape, 5))
         # The variances read only the parts of the design that do not depend on the law.

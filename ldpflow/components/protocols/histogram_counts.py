@@ -1,17 +1,18 @@
-"""Counts of one-shot protocols drawn from their exact law, F^ at the inner edges, quantiles and intervals.
+"""Counts of one-shot protocols drawn from their exact law, and estimates and intervals from counts.
 
 ``draw_NAME`` fills ``asked`` with the number of answers to each question, and ``found`` with the number of
 reports of 1. For signs ``asked`` has the number of users, and ``found`` the sum of their mean signs. A bin of
 ``grr`` or ``oue`` and a node of ``tree`` count as a question.
 
-``fold_NAME`` fills ``values`` with F^ at the inner edges and returns the number of questions that were put to
-no user.
+``fold_NAME`` fills ``values`` with F^, the estimate of the distribution function F of the values, at the
+inner edges. It returns the number of questions that were put to no user.
 
 ``spread_NAME`` fills ``out`` with n Var F^ at each inner edge for n users, if F is tau at this edge.
 
-a is the number of answers of a user, and v is ``budget.noise``. p' and q' are the probabilities of the own
-bin and of another bin in ``grr``. q = 1/(e^eps + 1) is the probability of a 1 for another bin in ``oue``.
-h is the number of levels, and s, g and w are weights in F^ at edge m.
+k is the number of bins, a that of the answers of a user, and v is ``budget.noise``. p' and q' are the
+probabilities that a report of ``grr`` is the own bin and another given bin. q = 1/(e^eps + 1) is the
+probability of a 1 for another bin in ``oue``. h is the number of levels, q_i the mass of node i, and
+s, g and w are weights in F^ at edge m.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def fold_grr(values, asked, found, budget):  # type: ignore[no-untyped-def]
 def spread_grr(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
     """V = A(1 - A)/(p' - q')^2 for one answer, with A = P(the report is one of the first m bins).
 
-    For a answers it is tau (1 - tau) + (V - tau (1 - tau))/a.
+    For several answers it is tau (1 - tau) + (V - tau (1 - tau))/a.
     """
     k = design.chances.shape[0]
     total = budget.odds + k - 1.0
@@ -185,7 +186,7 @@ UNARY_USERS, UNARY_OWN, UNARY_OTHERS = 2, 3, 4
 def unary_ones(found, key0, key1, turn, honest, liars, bins, lie, budget):  # type: ignore[no-untyped-def]
     """Replace ``found`` by the number of ones of each bin.
 
-    With N_j of n users in bin j this is Bin(a N_j, 1/2) + Bin(a (n - N_j), q), independent over bins.
+    N_j of n honest users in bin j give Bin(a N_j, 1/2) + Bin(a (n - N_j), q) ones, independent over bins.
     """
     a = budget.answers
     multinomial(found, key0, key1, UNARY_USERS, turn, honest, bins)
@@ -290,7 +291,7 @@ def draw_hrr(asked, found, key0, key1, honest, liars, design, budget):  # type: 
 
 @jit
 def fold_hrr(values, asked, found, budget):  # type: ignore[no-untyped-def]
-    """F^ from the probabilities of the bins H' mu / k, with mu_0 = 1."""
+    """F^ from the probabilities H' mu / k of the bins, with mu the mean signs of the rows and mu_0 = 1."""
     k = asked.shape[0] + 1
     mu = np.empty(k)
     mu[0] = 1.0
@@ -458,7 +459,7 @@ def fold_tree(values, asked, found, budget):  # type: ignore[no-untyped-def]
 
 @jit
 def spread_tree(out, isotonic, tau, design, budget):  # type: ignore[no-untyped-def]
-    """h sum_l [sum_i w_i^2 ((v + q_i)/a + q_i) - (sum_i w_i q_i)^2], with q from the isotonic estimate."""
+    """h sum_l [sum_i w_i^2 ((v + q_i)/a + q_i) - (sum_i w_i q_i)^2], with q_i of the isotonic estimate."""
     k = isotonic.shape[0] - 1
     masses = np.empty(design.nodes.shape[0])
     at, size = 0, FAN_OUT

@@ -1,7 +1,7 @@
 """One-shot protocols: reports of users about their bins, and the numbers that kernels need for the counts.
 
-A liar is a user whose report does not depend on the value. H is a Hadamard matrix, and RR means randomised
-response. v and S are in ``protocol.Budget``, a is the number of answers of a user.
+A liar is a user whose report does not depend on the value. F^ estimates the distribution function F of the
+values. H is a Hadamard matrix, k the number of bins, and RR means randomised response.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class TreeDesign(NamedTuple):
 class Thresholds(OneShot):
     """A public coin draws one of the inner edges t. The user sends RR of 1{value below t} (Warner, 1965).
 
-    n Var F^(t) = (k - 1) S(F, eps).
+    n Var F^(t) = (k - 1) S, with the variance S of ``Budget.bit_variance``.
     """
 
     kind: Literal["thresholds"] = "thresholds"

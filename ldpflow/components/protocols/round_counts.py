@@ -5,7 +5,8 @@ earlier answers, by the posterior of quantile theta and scale sigma on a grid un
 
     P(report 1 at x) = (1 - p) + (2p - 1) expit(logit tau + (x - theta)/sigma)
 
-The last step is a local logistic fit to the randomised bits, and Fieller's interval from this fit.
+with p the probability of a true report. The last step is a local logistic fit to the randomised bits, and
+Fieller's interval from this fit.
 """
 
 from __future__ import annotations
@@ -180,8 +181,8 @@ def log_likelihood(shift, logit, x, asked, ones, budget):  # type: ignore[no-unt
 def grid_posterior(x, asked, ones, low, high, scales, points, logit, budget):  # type: ignore[no-untyped-def]
     """Posterior mean and sd of theta, and exp(posterior mean of log sigma), for a flat prior on a grid.
 
-    ``asked`` users at the thresholds ``x`` gave ``ones`` reports of 1. The grid of theta has the midpoints of
-    ``points`` equal parts of [low, high]. The grid of sigma is ``scales``.
+    ``asked`` counts the answers at each threshold of ``x``, and ``ones`` the reports of 1. The grid
+    of theta has the midpoints of ``points`` equal parts of [low, high]. The grid of sigma is ``scales``.
     """
     weights = np.empty((points, SCALES))
     most = -np.inf

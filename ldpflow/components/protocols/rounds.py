@@ -11,7 +11,7 @@ from pydantic import Field
 from ldpflow.components.protocols.protocol import Array, Protocol
 from ldpflow.numerics import constants
 
-FIRST, INNER, LAST = 8, 3, 2  # numbers of thresholds in the first round, in each later one, and in the last
+FIRST, INNER, LAST = 8, 3, 2  # numbers of thresholds in the first round, in each inner one, and in the last
 MOST_ROUNDS = 12
 SCALES = 6  # number of scales on the grid of the working model
 
@@ -35,10 +35,10 @@ class RoundsDesign(NamedTuple):
 class Rounds(Protocol):
     """Randomised response to 1{X <= x} at thresholds x that move towards the quantile from round to round.
 
-    Round 1 asks at 8 equally spaced thresholds of the range. Rounds 2..T-1 ask at m - 2s, m and m + 2s, and
-    the last round at m - 2s and m + 2s. m and s are posterior mean and standard deviation of a working model
-    after the round before. The estimate and Fieller's interval come from a local logistic fit to all
-    thresholds within 2.5 s of m. No theorem covers the interval.
+    Round 1 of T asks at 8 equally spaced thresholds of the range. Rounds 2..T-1 ask at m - 2s, m and m + 2s,
+    and the last round at m - 2s and m + 2s. m and s are posterior mean and standard deviation of the quantile
+    in a working model after the round before. The estimate and Fieller's interval come from a local logistic
+    fit to all thresholds from m - 2.5s to m + 2.5s. No theorem covers the interval.
 
     Parameters
     ----------
