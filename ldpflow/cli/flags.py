@@ -1,7 +1,8 @@
 """Arguments and flags that commands share, and error messages that name flags.
 
-Errors of the library name fields (``mechanism.epsilon``, ``out``). A command prints a field as a flag if the
-field is an argument of the command, or if the last part of the field is a flag that was given.
+Errors of the library name fields (``mechanism.epsilon``, ``out``). A command prints a field as the name that
+the user types, if the command has a flag or an argument of this name, or if the last part of the field is a
+flag that was given.
 """
 
 from __future__ import annotations

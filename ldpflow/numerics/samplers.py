@@ -27,7 +27,9 @@ GROUP = 4  # consecutive draws of a lane, with its state in registers
 
 ONE_BITS = U64(0x3FF0000000000000)
 BELOW_ONE = 1.0 - 2.0**-53
-HALF_BITS = U64(0x4330000000000000)  # bits of 2^52; with an integer k < 2^32 in the last places, of 2^52 + k
+HALF_BITS = U64(
+    0x4330000000000000
+)  # bits of the double 2^52; an integer k < 2^32 in the last places makes it 2^52 + k
 TWO_52 = 2.0**52
 
 

@@ -11,7 +11,7 @@ In a grid of panels ``column`` is the rank and label of the panel's column. A po
 - ``below``: level less coverage, failures counted as misses. A page keeps the panels with the largest values.
 
 Colours of series have a contrast of at least 3 : 1 with a white and with a dark page: one chart serves both.
-Series also differ by symbols, and settings by dashes.
+Series also differ by symbols, and series of one method by dashes.
 """
 
 from __future__ import annotations
@@ -353,7 +353,7 @@ def parse_length(field: str, value: float | str | None) -> float | None:
 def resize(chart: Any, width: float | str | None = None) -> Any:
     """Resize panels until the whole chart has this width (pixels, or ``85mm``). None changes nothing.
 
-    Panels keep their height but are at most as high as wide.
+    Panels keep their height, but at most the larger of their width and the least height.
     """
     wanted = parse_length("width", width)
     if wanted is None:

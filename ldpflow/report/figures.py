@@ -317,9 +317,9 @@ CURVES = {
     "threshold": Curves({"threshold": "in use"}, "clipping threshold", "Clipping threshold"),
 }
 COLOURED = ("algorithm", "mechanism", "mu", "epsilon")
-"""Factors for colours. The first that varies is used, with settings that only some paths have."""
+"""Factors for colours. The first that varies is used. Settings that only some paths have are added to it."""
 MAX_COLOURS = 8
-"""Most lines of one panel that differ by settings that only some paths have."""
+"""Largest number of series with which such settings are added."""
 THEORY = {"bound": "proved bound", "limit": "leading term"}
 
 

@@ -201,7 +201,7 @@ def theorem_rate(algorithm: FiniteSumAlgorithm, problem: FiniteSumProblem, n: in
 
 
 def over_steps(values: Array) -> Array:
-    """Array with the mean of all values but the last in its last place, and NaN before."""
+    """Array of NaN, but its last place has the mean of all values except the last."""
     result = np.full(len(values), np.nan)
     if len(values) > 1:
         result[-1] = values[:-1].mean()
@@ -218,7 +218,7 @@ def momentum_curves(simulator: FiniteSum, checkpoints: Steps) -> tuple[Curves, C
     # E||noise|| <= sqrt(E||noise||^2)
     noise = expected * (math.sqrt(problem.dimension) / mean)
     if biased:
-        # Bound (ours) of the RMS distance of Algorithm 2 without noise to the momentum in fresh orders.
+        # Bound (ours), in fresh orders, of the RMS error of the momentum of Algorithm 2 without noise.
         noise = noise + (6.4 * plan.lipschitz + 3.2 * plan.smoothness) * math.sqrt(plan.alpha)
     bounds = {"noise_norm": noise, "mean_noise_norm": over_steps(noise)}
     limits = {} if biased else {"noise_norm": expected, "mean_noise_norm": over_steps(expected)}

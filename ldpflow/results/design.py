@@ -45,7 +45,7 @@ class RunDesign:
     precision: Mapping[str, Any] | None = None
     """Targets that decided the number of replicates. None for a fixed number."""
     missing: tuple[int, int] | None = None
-    """Cells that have rows, and cells of the study, of a run that is not finished."""
+    """Cells with rows, and cells of the study, if the run is not finished, else None."""
 
 
 def run_design(

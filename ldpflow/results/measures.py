@@ -26,7 +26,7 @@ HEADROOM = 15  # 2**HEADROOM exceeds CHUNK
 Z95 = 1.959963984540054
 DOMINATES = 0.5  # share of a sum beyond which one replicate dominates it
 EXPLODED = 1e3  # ratio of mean and median length beyond which lengths count as exploded
-TINY = 4  # number of replicates of which two may make all of a sum
+TINY = 4  # with so few replicates two may make nearly all of a sum, so sums without one are computed directly
 
 
 def summarise_cells(keys: pa.Table, cells: Sequence[CellRows], null: float | None = None) -> pa.Table:

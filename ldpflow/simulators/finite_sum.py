@@ -492,7 +492,7 @@ def halvings(doubled, alpha):  # type: ignore[no-untyped-def]
 
 
 def prefix_noise(kernel, zeta, prefixes, doubled, keys, tree, t, deviation):  # type: ignore[no-untyped-def]
-    """Make the noise of steps 1 to t in ``zeta``: that of the node ending at t, plus damped earlier noise.
+    """Make in ``zeta`` the noise of steps 1 to t: that of the node ending at t, plus damped earlier noise.
 
     Row k of ``prefixes`` is the noise of the latest prefix [1, s] with 2^k as the lowest set bit of s. Row 63
     is 0, the noise of the empty prefix.

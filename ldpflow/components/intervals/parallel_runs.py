@@ -47,7 +47,7 @@ from ldpflow.numerics.streams import LANES, PLANE
 from ldpflow.settings import Setting
 
 MOST_RUNS = 32
-"""B* of the highest level that a study may have."""
+"""No level that a study may have needs more runs."""
 
 
 class ParallelRuns(PathIntervalMethod):
@@ -82,7 +82,7 @@ class ParallelRuns(PathIntervalMethod):
 
 
 def averages_of_runs(record: PathRecord, steps: int, runs: int) -> Array:
-    """thetabar - origin of every run after ``steps`` steps, shape (runs, d, rows)."""
+    """Average of every run less ``record.origin``, after ``steps`` steps, shape (runs, d, rows)."""
     sums = record.sum_at(steps)
     d, replicates = sums.shape
     by_row = (sums / steps).reshape(d, replicates // runs, runs)

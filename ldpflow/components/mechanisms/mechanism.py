@@ -38,8 +38,8 @@ class PrivacyStatement:
     reports : int >= 1
         Reports of a record, which share epsilon equally.
     answer_rates : pair of floats in [0, 1]
-        Probabilities that a user answers, for a value below a point and for a value above it. If the two
-        differ, a missing answer reveals something that epsilon does not count.
+        Probabilities that a user answers, for a value up to the quantile that the study estimates, and for
+        a value above it. If the two differ, a missing answer reveals something that epsilon does not count.
 
     Raises
     ------

@@ -291,7 +291,7 @@ def sampled_release(
         Guarantee,
         "sampled",
         f"everything released about one invited person (a share {rate:g} responds)",
-        "anyone who knows of no person whether this person responded, and no order of the reports",
+        "anyone who does not know of any person whether this person responded, nor the order of the reports",
         design.delta,
     )
     if uneven or not design.secret_sample:
@@ -315,7 +315,7 @@ def sampled_release(
 SECRET_ORDER = (
     "users come in a uniformly random order that stays secret, and identities are removed by a party "
     "that does not work with the observer",
-    "all other users randomise their reports and keep them secret: the number of users counts these users",
+    "all other users randomise their reports and keep them secret; the number of users counts no others",
     "every user sends one report",
 )
 
