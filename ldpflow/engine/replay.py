@@ -63,7 +63,7 @@ def replay(
         simulator, seed, cells = runnable_simulator(plan.simulator.settings()), study.seed, plan.cells
     else:
         count = max([replicates, *(part.last for part in here)])
-        raise InputError("replicate", replicate, f"a stored replicate, 0 to {count - 1}")
+        raise InputError("replicate", replicate, f"a replicate of the study or the store, 0 to {count - 1}")
     rows = []
     for runs, group in by_runs(cells).items():
         # Rows that each use several replicates are numbered from 0 to count - 1.

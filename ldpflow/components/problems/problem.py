@@ -164,7 +164,7 @@ class Problem(BaseProblem):
         return None
 
     def levels(self) -> tuple[float, ...] | None:
-        """Increasing levels tau_1, ..., tau_Q if theta* has the quantiles of a value at them, or None."""
+        """Increasing levels tau_1, ..., tau_Q if coordinate q of theta* is the tau_q-quantile, or None."""
         return None
 
     def bit_law(self) -> str | None:
