@@ -1,6 +1,6 @@
 """One or several quantiles of a law from private bits (Dette and Graw, Section 4.1).
 
-With one level, theta* is the tau-quantile of X, and the gradient is g(x, theta) = -tau + 1{x <= theta}. At
+With one level, g(x, theta) = -tau + 1{x <= theta} is the gradient, and theta* is the tau-quantile of X. At
 theta* the derivative G of the mean gradient is p(theta*), where p is the density of X, and the covariance
 S_SGD of the gradient is tau (1 - tau). With several levels, coordinate q has the level tau_q. Then G is
 diagonal with the entries p(theta*_q), and S_SGD has the entries min(tau_q, tau_r) - tau_q tau_r.
