@@ -361,7 +361,7 @@ def plugins_of(components: Iterable[Settings]) -> tuple[Plugin, ...]:
 
 
 def plugin_flags(components: Iterable[Settings]) -> str:
-    """Write the flags ``--plugin`` that load the plug-ins of components from the current folder."""
+    """Write the part of a command that loads the plug-ins of components from the current folder."""
     found = []
     for plugin in plugins_of(components):
         name = MAIN if plugin.module.startswith(MAIN) else plugin.module
